@@ -1,0 +1,164 @@
+// Package api holds what crosses a socket: wire structs, error codes, routes. It has no behaviour beyond reading and
+// writing them, so server and clients cannot disagree.
+//
+// Agents' door (agent.sock): one JSON object a line in each direction, UTF-8, at most [FrameLimit] bytes, answers in any
+// order by id. Operators' door: POST [OperatorPrefix] + noun/verb; the body's first line is an [Envelope], a value or
+// file follows it as bare bytes.
+package api
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of the two doors.
+const (
+	FrameLimit   = 16 << 20 // bytes of one line on agent.sock, newline included
+	DepthLimit   = 64       // nesting of any JSON document
+	ValueLimit   = 1 << 20  // bytes of a credential's value
+	WaitLimit    = 45       // seconds a call waits for its answer before it is told as pending
+	ApprovalLife = 120      // seconds a card waits for the operator
+)
+
+// Request is one line from an agent. ID is echoed; it is a string of at most 128 bytes.
+type Request struct {
+	ID     string         `json:"id"`
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params,omitempty"`
+}
+
+// Response is one line to an agent: exactly one of Action, Result and Error is set.
+type Response struct {
+	ID     string         `json:"id"`
+	Action *Action        `json:"action,omitempty"`
+	Result jsontext.Value `json:"result,omitempty"`
+	Error  *Error         `json:"error,omitempty"`
+}
+
+// Methods of the agents' door. No operator verb is among them: one is an unknown method there.
+const (
+	MethodCall    = "call"    // ActionRequest -> Action
+	MethodStatus  = "status"  // StatusRequest -> Action
+	MethodTargets = "targets" // {} -> []Target
+	MethodSession = "session" // {} -> Session
+)
+
+// Tools a call may name.
+const (
+	ToolHTTP = "http_request" // args HTTPArgs, result HTTPResult
+	ToolSSH  = "ssh_exec"     // args SSHArgs, result SSHResult
+)
+
+// ActionRequest are the params of a call. WaitSeconds (0..WaitLimit) is how long to wait before answering "pending"; zero means WaitLimit.
+type ActionRequest struct {
+	Tool           string         `json:"tool"`
+	Args           jsontext.Value `json:"args"`
+	IdempotencyKey string         `json:"idempotencyKey,omitempty"`
+	WaitSeconds    int            `json:"waitSeconds,omitzero"`
+}
+
+// StatusRequest asks for an action of the caller's own run.
+type StatusRequest struct {
+	Action      string `json:"action"`
+	WaitSeconds int    `json:"waitSeconds,omitzero"`
+}
+
+// HTTPArgs are http_request's args: URL, or Target (a credential's name) with Path. Credential only narrows the choice.
+type HTTPArgs struct {
+	URL        string            `json:"url,omitempty"`
+	Target     string            `json:"target,omitempty"`
+	Path       string            `json:"path,omitempty"`
+	Method     string            `json:"method,omitempty"`
+	Query      map[string]string `json:"query,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	Body       string            `json:"body,omitempty"`
+	Credential string            `json:"credential,omitempty"`
+}
+
+// HTTPResult is what came back, scrubbed. BodyEncoding is "utf-8" or "base64".
+type HTTPResult struct {
+	Status       int               `json:"status"`
+	Headers      map[string]string `json:"headers"`
+	Body         string            `json:"body"`
+	BodyEncoding string            `json:"bodyEncoding"`
+	BodyFile     *string           `json:"bodyFile"`
+	BodyComplete bool              `json:"bodyComplete"`
+}
+
+// SSHArgs are ssh_exec's args. The agent names a stored target, never a host, user, port or option.
+// Exactly one of Argv and Shell; Shell is a raw string for the host's login shell and always asks.
+type SSHArgs struct {
+	Target         string   `json:"target"`
+	Argv           []string `json:"argv,omitempty"`
+	Shell          string   `json:"shell,omitempty"`
+	Stdin          string   `json:"stdin,omitempty"`
+	TimeoutSeconds int      `json:"timeoutSeconds,omitzero"`
+}
+
+// SSHResult is what came back, scrubbed. Signal is set when the remote process was killed by one.
+type SSHResult struct {
+	ExitStatus int     `json:"exitStatus"`
+	Signal     *string `json:"signal"`
+	Stdout     string  `json:"stdout"`
+	Stderr     string  `json:"stderr"`
+}
+
+// Action is one call as its run and the operator may see it.
+type Action struct {
+	ID             string         `json:"id"` // act_ + ULID
+	AgentRun       string         `json:"agentRun"`
+	ExecutionEpoch string         `json:"executionEpoch"`
+	Tool           string         `json:"tool"`
+	Target         string         `json:"target"`
+	Credential     string         `json:"credential"`
+	State          string         `json:"state"`             // pending (waits for its card or its turn), running, done
+	Outcome        string         `json:"outcome,omitempty"` // the words of [Codes] and of the outcome table; empty until done
+	Flags          []string       `json:"flags,omitempty"`   // reflected, output_truncated, scrub_withheld, pipes_held, late
+	ReflectedCount int            `json:"reflectedCount,omitzero"`
+	Error          *Error         `json:"error,omitempty"`
+	StartedAt      time.Time      `json:"startedAt,omitzero"`
+	FinishedAt     time.Time      `json:"finishedAt,omitzero"`
+	JobID          string         `json:"jobId,omitempty"`
+	Result         jsontext.Value `json:"result,omitempty"`
+}
+
+// States of an [Action].
+const (
+	Pending = "pending"
+	Running = "running"
+	Done    = "done"
+)
+
+// Target is one place a run may ask to act on.
+type Target struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"` // http, ssh
+	Origin  string   `json:"origin,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Methods []string `json:"methods,omitempty"` // http: the rules as one would type them; ssh: the argv rules
+	Confirm string   `json:"confirm"`
+}
+
+// Session tells a caller who it is here and what it may do now.
+type Session struct {
+	AgentRun       string  `json:"agentRun"`
+	ExecutionEpoch string  `json:"executionEpoch"`
+	State          string  `json:"state"`
+	Vault          string  `json:"vault"`
+	Grants         []Grant `json:"grants"`
+}
+
+// Grant: this run, in this epoch, may use these tools with these credentials until it ends.
+type Grant struct {
+	ID              string    `json:"id"` // gr_ + ULID
+	AgentRun        string    `json:"agentRun"`
+	ExecutionEpoch  string    `json:"executionEpoch"`
+	ServerLabel     string    `json:"serverLabel"`
+	ToolScope       []string  `json:"toolScope"`
+	CredentialScope []string  `json:"credentialScope"`
+	IssuedAt        time.Time `json:"issuedAt"`
+	ExpiresWhen     string    `json:"expiresWhen"` // agent-run-ends, an RFC 3339 time, or "N uses"
+	Approval        string    `json:"approval"`
+	Operator        string    `json:"operator"`
+}

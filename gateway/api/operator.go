@@ -1,0 +1,251 @@
+package api
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// OperatorPrefix stands before every path of [Routes].
+const OperatorPrefix = "/v1/op/"
+
+// Envelope is the first line of every operator request. Salt (16 bytes) is sent when a value follows the line: args then
+// hold the value's length and SHA-256(salt | value), so that the proof covers the value without args revealing it.
+type Envelope struct {
+	Proof *Proof         `json:"proof,omitempty"`
+	Args  jsontext.Value `json:"args,omitempty"`
+	Salt  []byte         `json:"salt,omitempty"`
+}
+
+// Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against the vault's slot.
+type Proof struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+}
+
+// Challenge is what a proof is for: SHA-256(path | 0x0A | RFC 8785 bytes of args).
+func Challenge(path string, args jsontext.Value) ([32]byte, error) {
+	canonical := jsontext.Value(append([]byte(nil), args...))
+	if len(canonical) == 0 {
+		canonical = jsontext.Value("{}")
+	}
+	if err := canonical.Canonicalize(); err != nil {
+		return [32]byte{}, err
+	}
+	h := sha256.New()
+	h.Write([]byte(path))
+	h.Write([]byte{'\n'})
+	h.Write(canonical)
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// Route is one row of the operators' door.
+type Route struct {
+	Path  string // below OperatorPrefix
+	Proof bool   // needs the operator's proof
+	Value bool   // bytes follow the envelope's line
+}
+
+// Paths of the operators' door. Each comment names args -> answer.
+const (
+	PathStatus           = "vault/status"      // {} -> Status
+	PathInit             = "vault/init"        // {} -> Created; the proof's value becomes the passphrase
+	PathUnlock           = "vault/unlock"      // {} -> Status
+	PathLock             = "vault/lock"        // {} -> Status
+	PathStop             = "gateway/stop"      // {} -> {}
+	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
+	PathCredentialList   = "credential/list"   // {} -> []Credential
+	PathCredentialRemove = "credential/remove" // NameArgs -> {}
+	PathTargetAdd        = "target/add"        // HostArgs -> Host
+	PathTargetList       = "target/list"       // {} -> []Host
+	PathTargetRemove     = "target/remove"     // NameArgs -> {}
+	PathApprovalList     = "approval/list"     // {} -> []Approval
+	PathApprovalGrant    = "approval/grant"    // ApproveArgs -> Grant
+	PathApprovalDeny     = "approval/deny"     // IDArgs -> {}
+	PathRunList          = "run/list"          // {} -> []Run
+	PathRunShow          = "run/show"          // IDArgs -> Run
+	PathRunRevoke        = "run/revoke"        // IDArgs -> Revoked
+	PathActionList       = "action/list"       // ListArgs -> []Action
+	PathActionShow       = "action/show"       // IDArgs -> Action
+	PathCheckpoint       = "audit/checkpoint"  // {} -> Checkpoint
+)
+
+// Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
+var Routes = []Route{
+	{Path: PathStatus}, {Path: PathInit, Proof: true}, {Path: PathUnlock, Proof: true}, {Path: PathLock}, {Path: PathStop},
+	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialRemove, Proof: true},
+	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetRemove, Proof: true},
+	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
+	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
+	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathCheckpoint},
+}
+
+// Status answers vault/status.
+type Status struct {
+	Vault            string         `json:"vault"` // absent, locked, ready, quarantined
+	Version          string         `json:"version"`
+	PID              int            `json:"pid"`
+	Runs             map[string]int `json:"runs"` // by state
+	PendingApprovals int            `json:"pendingApprovals"`
+	Audit            AuditHead      `json:"audit"`
+}
+
+// AuditHead is the last durable commit of the log; Head is hex.
+type AuditHead struct {
+	Records int64  `json:"records"`
+	Head    string `json:"head"`
+}
+
+// Created answers vault/init: the only time the two identities are shown.
+type Created struct {
+	VaultID          string `json:"vaultId"`
+	RecoveryIdentity string `json:"recoveryIdentity"`
+	ReaderIdentity   string `json:"readerIdentity"`
+	AuditPub         string `json:"auditPub"` // path
+	Fingerprint      string `json:"fingerprint"`
+}
+
+// NameArgs name a credential or a target.
+type NameArgs struct {
+	Name string `json:"name"`
+}
+
+// IDArgs name a run, an approval or an action.
+type IDArgs struct {
+	ID string `json:"id"`
+}
+
+// ListArgs narrow a listing; an empty AgentRun means all.
+type ListArgs struct {
+	AgentRun string `json:"agentRun,omitempty"`
+}
+
+// CredentialArgs are credential/add's args; the value follows the envelope's line.
+type CredentialArgs struct {
+	Name             string         `json:"name"`
+	Kind             string         `json:"kind"` // bearer, basic, header, ssh-key
+	Account          string         `json:"account,omitempty"`
+	Confirm          string         `json:"confirm,omitempty"` // never (default), click
+	Rules            HTTPRules      `json:"rules,omitzero"`    // http kinds only
+	ValueLength      int            `json:"valueLength"`
+	ValueDigest      []byte         `json:"valueDigest"`                // SHA-256(salt | value)
+	PassphraseLength int            `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
+}
+
+// HTTPRules are the rules of an HTTP credential as the operator types them.
+type HTTPRules struct {
+	Allow             []string `json:"allow,omitempty"`
+	AllowHeader       []string `json:"allowHeader,omitempty"`
+	AllowHTTP         bool     `json:"allowHttp,omitzero"`
+	AllowNetwork      []string `json:"allowNetwork,omitempty"`
+	Username          string   `json:"username,omitempty"`
+	Header            string   `json:"header,omitempty"`
+	Format            string   `json:"format,omitempty"`
+	CA                string   `json:"ca,omitempty"` // PEM
+	Scrub             string   `json:"scrub,omitempty"`
+	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"`
+}
+
+// Credential is what may be shown of one: never its value.
+type Credential struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	Account string   `json:"account"`
+	Confirm string   `json:"confirm"`
+	Scrub   string   `json:"scrub"`
+	Version uint64   `json:"version"`
+	Rules   []string `json:"rules"`
+}
+
+// HostArgs are target/add's args: HostKey (a .pub file or known_hosts lines) or Enrol (ask the host).
+type HostArgs struct {
+	Name         string     `json:"name"`
+	Address      string     `json:"address"` // host:port
+	User         string     `json:"user"`
+	Credential   string     `json:"credential"`
+	HostKey      string     `json:"hostKey,omitempty"`
+	Enrol        bool       `json:"enrol,omitzero"`
+	AllowNetwork []string   `json:"allowNetwork,omitempty"`
+	AllowArgv    [][]string `json:"allowArgv,omitempty"`
+	AllowShell   bool       `json:"allowShell,omitzero"`
+	Confirm      string     `json:"confirm,omitempty"`
+}
+
+// Host is an SSH target. HostKeys are "SHA256:… ssh-ed25519" lines; Shell is posix or exact.
+type Host struct {
+	Name       string   `json:"name"`
+	Address    string   `json:"address"`
+	User       string   `json:"user"`
+	Credential string   `json:"credential"`
+	HostKeys   []string `json:"hostKeys"`
+	Shell      string   `json:"shell"`
+	Rules      []string `json:"rules"`
+}
+
+// Approval is one card that waits for the operator. Digest is the plan's, CardDigest what an answer must name.
+type Approval struct {
+	ID             string    `json:"id"` // ap_ + ULID
+	AgentRun       string    `json:"agentRun"`
+	ExecutionEpoch string    `json:"executionEpoch"`
+	Tool           string    `json:"tool"`
+	Credential     string    `json:"credential"`
+	Target         string    `json:"target"`
+	Summary        string    `json:"summary"` // the exact action; agent-controlled text is escaped
+	Effect         string    `json:"effect"`  // read, write, destructive
+	Digest         string    `json:"digest"`
+	CardDigest     string    `json:"cardDigest"`
+	ExpiresAt      time.Time `json:"expiresAt"`
+	Agent          Agent     `json:"agent"`
+	Gaps           []string  `json:"gaps,omitempty"` // what this channel cannot answer (04)
+}
+
+// ApproveArgs answer a card. CardDigest is the card as it was shown; any change of it kills the approval.
+// Scope is "use" (this call only) or "run" (this tool with this credential until the run ends); Uses and Until narrow "run".
+type ApproveArgs struct {
+	ID         string    `json:"id"`
+	CardDigest string    `json:"cardDigest"`
+	Scope      string    `json:"scope"`
+	Uses       int       `json:"uses,omitzero"`
+	Until      time.Time `json:"until,omitzero"`
+}
+
+// Agent is what the kernel says of a run's process. Command is agent-controlled text, escaped.
+type Agent struct {
+	ProcessID int    `json:"processId"`
+	Command   string `json:"command"`
+	ExeDigest string `json:"exeDigest"`
+	Identity  string `json:"identity"` // strong, weak, contained
+}
+
+// Run is one live instance of an agent client process.
+type Run struct {
+	ID                  string    `json:"id"` // run_ + ULID
+	State               string    `json:"state"`
+	Agent               Agent     `json:"agent"`
+	Epochs              []Epoch   `json:"epochs"`
+	OpenedAt            time.Time `json:"openedAt"`
+	ClientUnavailableAt time.Time `json:"clientUnavailableAt,omitzero"`
+	LastActionStartedAt time.Time `json:"lastActionStartedAt,omitzero"`
+	RevokedAt           time.Time `json:"revokedAt,omitzero"`
+	Calls               int       `json:"calls"`
+}
+
+// Epoch is one instance of code able to act in a run.
+type Epoch struct {
+	ID          string `json:"id"` // ep_ + ULID
+	ServerLabel string `json:"serverLabel"`
+	State       string `json:"state"`
+	ProcessID   int    `json:"processId"`
+}
+
+// Revoked answers run/revoke: the run, and the actions that had already left when the gate closed, as they ended.
+type Revoked struct {
+	Run  Run      `json:"run"`
+	Left []Action `json:"left"`
+}
+
+// Checkpoint is a signed note that later verifications can be held against.
+type Checkpoint struct {
+	Note string `json:"note"`
+}
