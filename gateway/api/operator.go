@@ -123,14 +123,14 @@ type ListArgs struct {
 
 // CredentialArgs are credential/add's args; the value follows the envelope's line.
 type CredentialArgs struct {
-	Name             string         `json:"name"`
-	Kind             string         `json:"kind"` // bearer, basic, header, ssh-key
-	Account          string         `json:"account,omitempty"`
-	Confirm          string         `json:"confirm,omitempty"` // never (default), click
-	Rules            HTTPRules      `json:"rules,omitzero"`    // http kinds only
-	ValueLength      int            `json:"valueLength"`
-	ValueDigest      []byte         `json:"valueDigest"`                // SHA-256(salt | value)
-	PassphraseLength int            `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
+	Name             string    `json:"name"`
+	Kind             string    `json:"kind"` // bearer, basic, header, ssh-key
+	Account          string    `json:"account,omitempty"`
+	Confirm          string    `json:"confirm,omitempty"` // never (default), click
+	Rules            HTTPRules `json:"rules,omitzero"`    // http kinds only
+	ValueLength      int       `json:"valueLength"`
+	ValueDigest      []byte    `json:"valueDigest"`                // SHA-256(salt | value)
+	PassphraseLength int       `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
 }
 
 // HTTPRules are the rules of an HTTP credential as the operator types them.

@@ -1,0 +1,268 @@
+package event
+
+import "time"
+
+// Event is one of this package's structs: a closed set, one line each in the table of codec.go.
+type Event interface{ event() }
+
+// Peer is a process as the kernel described it when it connected.
+type Peer struct {
+	ProcessID int       `json:"processId"`
+	Started   time.Time `json:"started,omitzero"`
+	Exe       string    `json:"exe,omitempty"`
+	ExeDigest string    `json:"exeDigest,omitempty"`
+	Identity  string    `json:"identity,omitempty"` // strong, weak, contained
+}
+
+// Sessions: who ran, under which authority.
+
+// GatewayStarted voids every grant. AbsentCalls are the calls refused vault_absent before the log existed.
+type GatewayStarted struct {
+	Version     string `json:"version"`
+	ProcessID   int    `json:"processId"`
+	AbsentCalls int    `json:"absentCalls,omitzero"`
+	Recovered   int    `json:"recovered,omitzero"` // intents found without a result
+}
+
+// GatewayStopped ends a gateway's life on purpose.
+type GatewayStopped struct {
+	Reason string `json:"reason"`
+}
+
+// VaultCreated is the first event of a new log.
+type VaultCreated struct {
+	VaultID string `json:"vaultId"`
+}
+
+// VaultUnlocked follows an operator's proof.
+type VaultUnlocked struct {
+	Operator string `json:"operator"`
+}
+
+// VaultLocked voids every grant.
+type VaultLocked struct {
+	Operator string `json:"operator"`
+	Reason   string `json:"reason"`
+}
+
+// VaultQuarantined: the vault does not match its own records.
+type VaultQuarantined struct {
+	Reason string `json:"reason"`
+}
+
+// RunOpened: a new agent client process. Launchers stand between it and the shim, nearest the shim first.
+type RunOpened struct {
+	Run       string `json:"run"`
+	Agent     Peer   `json:"agent"`
+	Launchers []Peer `json:"launchers,omitempty"`
+}
+
+// RunOrphaned: the client is gone and something of the run is connected or unfinished.
+type RunOrphaned struct {
+	Run string `json:"run"`
+}
+
+// RunEnded: nothing of the run is left.
+type RunEnded struct {
+	Run string `json:"run"`
+}
+
+// RunDenied: the operator denied two cards of the run.
+type RunDenied struct {
+	Run string `json:"run"`
+}
+
+// RunRevoked is final. Left are the actions that had left when the gate closed.
+type RunRevoked struct {
+	Run      string   `json:"run"`
+	Operator string   `json:"operator"`
+	Left     []string `json:"left,omitempty"`
+}
+
+// EpochOpened: one process instance able to act in a run.
+type EpochOpened struct {
+	Run         string `json:"run"`
+	Epoch       string `json:"epoch"`
+	ServerLabel string `json:"serverLabel,omitempty"`
+	Process     Peer   `json:"process"`
+}
+
+// EpochEnded: that process instance is gone or was replaced; its grants are void.
+type EpochEnded struct {
+	Run    string `json:"run"`
+	Epoch  string `json:"epoch"`
+	Reason string `json:"reason"`
+}
+
+// ApprovalRequested: a card waits for the operator. Digest is the plan's, CardDigest what an answer must name.
+type ApprovalRequested struct {
+	Approval   string `json:"approval"`
+	Run        string `json:"run"`
+	Epoch      string `json:"epoch"`
+	Tool       string `json:"tool"`
+	Credential string `json:"credential"`
+	Target     string `json:"target"`
+	Digest     string `json:"digest"`
+	CardDigest string `json:"cardDigest"`
+}
+
+// ApprovalGranted keeps the card as it was shown. Proof is passphrase or a later kind.
+type ApprovalGranted struct {
+	Approval   string `json:"approval"`
+	Run        string `json:"run"`
+	Epoch      string `json:"epoch"`
+	Scope      string `json:"scope"`
+	Card       []byte `json:"card"`
+	CardDigest string `json:"cardDigest"`
+	Proof      string `json:"proof"`
+	Operator   string `json:"operator"`
+}
+
+// ApprovalDenied refuses one card.
+type ApprovalDenied struct {
+	Approval string `json:"approval"`
+	Run      string `json:"run"`
+	Epoch    string `json:"epoch"`
+	Operator string `json:"operator"`
+}
+
+// ApprovalExpired: nobody answered, or what the card was bound to changed. Reason is a code or a word.
+type ApprovalExpired struct {
+	Approval string `json:"approval"`
+	Run      string `json:"run"`
+	Epoch    string `json:"epoch"`
+	Reason   string `json:"reason"`
+}
+
+// GrantIssued is authority as it was given.
+type GrantIssued struct {
+	Grant           string    `json:"grant"`
+	Run             string    `json:"run"`
+	Epoch           string    `json:"epoch"`
+	ToolScope       []string  `json:"toolScope"`
+	CredentialScope []string  `json:"credentialScope"`
+	IssuedAt        time.Time `json:"issuedAt"`
+	ExpiresWhen     string    `json:"expiresWhen"`
+	Approval        string    `json:"approval"`
+	Operator        string    `json:"operator"`
+}
+
+// GrantRevoked ends one grant early. Reason is a code or "operator".
+type GrantRevoked struct {
+	Grant  string `json:"grant"`
+	Run    string `json:"run"`
+	Epoch  string `json:"epoch"`
+	Reason string `json:"reason"`
+}
+
+// CredentialAdded and its like name a credential, never its value.
+type CredentialAdded struct {
+	Credential string `json:"credential"`
+	Kind       string `json:"kind"`
+	Version    uint64 `json:"version"`
+	Operator   string `json:"operator"`
+}
+
+// CredentialRemoved ends a credential.
+type CredentialRemoved struct {
+	Credential string `json:"credential"`
+	Operator   string `json:"operator"`
+}
+
+// TargetAdded names an SSH host and the fingerprints pinned for it.
+type TargetAdded struct {
+	Target     string   `json:"target"`
+	Address    string   `json:"address"`
+	Credential string   `json:"credential"`
+	HostKeys   []string `json:"hostKeys"`
+	Shell      string   `json:"shell"`
+	Operator   string   `json:"operator"`
+}
+
+// TargetRemoved ends a target.
+type TargetRemoved struct {
+	Target   string `json:"target"`
+	Operator string `json:"operator"`
+}
+
+// OperatorRefused: an operator verb came from a process that may not be the operator.
+type OperatorRefused struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+	Peer   Peer   `json:"peer"`
+}
+
+// ProcessReparented: a launcher between client and shim is gone, the client lives; authority is untouched.
+type ProcessReparented struct {
+	Run       string `json:"run"`
+	Epoch     string `json:"epoch"`
+	ProcessID int    `json:"processId"`
+}
+
+// Activity: single calls, in order.
+
+// AuthorizationDenied is one refused attempt. Count is over 1 when several like it were folded into one record.
+type AuthorizationDenied struct {
+	Call
+	Method        string `json:"method"` // of the agents' door
+	Reason        string `json:"reason"` // a code of the table
+	Detail        string `json:"detail,omitempty"`
+	ApprovedEpoch string `json:"approvedEpoch,omitempty"`
+	CurrentEpoch  string `json:"currentEpoch,omitempty"`
+	Count         int    `json:"count,omitzero"`
+}
+
+// Call is what every Activity event says of its call: which run asked, which process submitted it, what it is.
+type Call struct {
+	Action     string `json:"action,omitempty"`
+	Run        string `json:"run,omitempty"`
+	Epoch      string `json:"epoch,omitempty"`
+	Peer       Peer   `json:"peer,omitzero"`
+	Tool       string `json:"tool,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	Target     string `json:"target,omitempty"`
+	Operation  string `json:"operation,omitempty"` // method and path, or the command's class
+}
+
+// ToolCalled is the intent, durable before the first byte leaves.
+type ToolCalled struct {
+	Call
+	Digest         string `json:"digest"`
+	Preview        string `json:"preview,omitempty"` // bounded, escaped; no body, no header value
+	Decision       string `json:"decision"`
+	Grant          string `json:"grant"`
+	Approval       string `json:"approval,omitempty"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+	BytesOut       int64  `json:"bytesOut,omitzero"`
+}
+
+// ToolFinished is the result. Reason is a code where the outcome is not a plain success.
+type ToolFinished struct {
+	Action    string   `json:"action"`
+	Run       string   `json:"run"`
+	Epoch     string   `json:"epoch"`
+	Outcome   string   `json:"outcome"`
+	Reason    string   `json:"reason,omitempty"`
+	Status    int      `json:"status,omitzero"` // HTTP
+	Exit      *int     `json:"exitStatus,omitzero"` // SSH
+	Signal    string   `json:"signal,omitempty"`
+	Flags     []string `json:"flags,omitempty"`
+	Reflected int      `json:"reflectedCount,omitzero"`
+	Sent      int64    `json:"sent,omitzero"`
+	Received  int64    `json:"received,omitzero"`
+	JobID     string   `json:"jobId,omitempty"`
+}
+
+// ToolUnresolved closes an intent that a crash left without a result: it may have taken effect.
+type ToolUnresolved struct {
+	Action  string `json:"action"`
+	Outcome string `json:"outcome"`
+	Cause   string `json:"cause"` // restart
+}
+
+// LateResult: the result was recorded and its caller was gone.
+type LateResult struct {
+	Action string `json:"action"`
+	Run    string `json:"run"`
+	Epoch  string `json:"epoch"`
+}
