@@ -243,7 +243,7 @@ type ToolFinished struct {
 	Epoch     string   `json:"epoch"`
 	Outcome   string   `json:"outcome"`
 	Reason    string   `json:"reason,omitempty"`
-	Status    int      `json:"status,omitzero"` // HTTP
+	Status    int      `json:"status,omitzero"`     // HTTP
 	Exit      *int     `json:"exitStatus,omitzero"` // SSH
 	Signal    string   `json:"signal,omitempty"`
 	Flags     []string `json:"flags,omitempty"`
