@@ -1,0 +1,105 @@
+package event
+
+import "reflect"
+
+// fold is the log an event is read in.
+type fold uint8
+
+const (
+	sessions fold = iota + 1
+	activity
+)
+
+func (f fold) String() string {
+	if f == activity {
+		return "Activity"
+	}
+	return "Sessions"
+}
+
+// row names one struct. A new event is its struct in catalog.go, its line here and its method below.
+type row struct {
+	name string
+	fold fold
+	typ  reflect.Type
+}
+
+func line[E Event](name string, f fold) row { return row{name, f, reflect.TypeFor[E]()} }
+
+// table is the whole catalogue. Names are never reused, and a field added to a struct later is left out when zero:
+// old logs must decode for ever.
+var table = []row{
+	line[GatewayStarted]("gateway_started", sessions),
+	line[GatewayStopped]("gateway_stopped", sessions),
+	line[VaultCreated]("vault_created", sessions),
+	line[VaultUnlocked]("vault_unlocked", sessions),
+	line[VaultLocked]("vault_locked", sessions),
+	line[VaultQuarantined]("vault_quarantined", sessions),
+	line[RunOpened]("run_opened", sessions),
+	line[RunOrphaned]("run_orphaned", sessions),
+	line[RunEnded]("run_ended", sessions),
+	line[RunDenied]("run_denied", sessions),
+	line[RunRevoked]("run_revoked", sessions),
+	line[EpochOpened]("epoch_opened", sessions),
+	line[EpochEnded]("epoch_ended", sessions),
+	line[ApprovalRequested]("approval_requested", sessions),
+	line[ApprovalGranted]("approval_granted", sessions),
+	line[ApprovalDenied]("approval_denied", sessions),
+	line[ApprovalExpired]("approval_expired", sessions),
+	line[GrantIssued]("grant_issued", sessions),
+	line[GrantRevoked]("grant_revoked", sessions),
+	line[CredentialAdded]("credential_added", sessions),
+	line[CredentialRemoved]("credential_removed", sessions),
+	line[TargetAdded]("target_added", sessions),
+	line[TargetRemoved]("target_removed", sessions),
+	line[OperatorRefused]("operator_refused", sessions),
+	line[ProcessReparented]("process_reparented", sessions),
+
+	line[AuthorizationDenied]("authorization_denied", activity),
+	line[ToolCalled]("tool_called", activity),
+	line[ToolFinished]("tool_finished", activity),
+	line[ToolUnresolved]("tool_unresolved", activity),
+	line[LateResult]("late_result", activity),
+}
+
+func (GatewayStarted) event()      {}
+func (GatewayStopped) event()      {}
+func (VaultCreated) event()        {}
+func (VaultUnlocked) event()       {}
+func (VaultLocked) event()         {}
+func (VaultQuarantined) event()    {}
+func (RunOpened) event()           {}
+func (RunOrphaned) event()         {}
+func (RunEnded) event()            {}
+func (RunDenied) event()           {}
+func (RunRevoked) event()          {}
+func (EpochOpened) event()         {}
+func (EpochEnded) event()          {}
+func (ApprovalRequested) event()   {}
+func (ApprovalGranted) event()     {}
+func (ApprovalDenied) event()      {}
+func (ApprovalExpired) event()     {}
+func (GrantIssued) event()         {}
+func (GrantRevoked) event()        {}
+func (CredentialAdded) event()     {}
+func (CredentialRemoved) event()   {}
+func (TargetAdded) event()         {}
+func (TargetRemoved) event()       {}
+func (OperatorRefused) event()     {}
+func (ProcessReparented) event()   {}
+func (AuthorizationDenied) event() {}
+func (ToolCalled) event()          {}
+func (ToolFinished) event()        {}
+func (ToolUnresolved) event()      {}
+func (LateResult) event()          {}
+
+// byType and byName index the table; built once, only read.
+var byType, byName = index(table)
+
+func index(rows []row) (map[reflect.Type]row, map[string]row) {
+	t, n := make(map[reflect.Type]row, len(rows)), make(map[string]row, len(rows))
+	for _, r := range rows {
+		t[r.typ], n[r.name] = r, r
+	}
+	return t, n
+}

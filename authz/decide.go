@@ -1,0 +1,210 @@
+package authz
+
+import "slices"
+
+// Decide walks the ladder: fixed order, first hit wins. It is total, keeps nothing, and the zero Facts are denied.
+// The gate (rung 11) is this same walk, once more, on fresh facts.
+func Decide(f Facts) Decision {
+	rungs := [...]func(*Facts) Reason{parses, identified, runOpen, vaultReady, epochCurrent, bound, resolved, withinLimits}
+	for i, rung := range rungs {
+		if f.Walk == ControlWalk && i >= 4 && i <= 6 {
+			continue
+		}
+		if r := rung(&f); r != "" {
+			return refuse(&f, r)
+		}
+	}
+	if f.Walk == ControlWalk {
+		return Decision{Verdict: Allow, Reason: ReasonGranted}
+	}
+	return authorized(&f)
+}
+
+func refuse(f *Facts, r Reason) Decision {
+	d := Decision{Verdict: Deny, Reason: r}
+	if r == ReasonAuthorizationStale {
+		d.ApprovedEpoch, d.CurrentEpoch = f.Approved, f.Caller.Epoch
+	}
+	return d
+}
+
+// parses is rung 0.
+func parses(f *Facts) Reason { return f.Request.Fault }
+
+// identified is rung 1. A caller without a run has no one to answer for it.
+func identified(f *Facts) Reason {
+	c := f.Caller
+	if !c.Identified || c.Run == "" || c.Identity < Strong || c.Identity > Contained {
+		return ReasonPeerUnidentified
+	}
+	if !c.Same {
+		return ReasonPeerReplaced
+	}
+	return ""
+}
+
+// runOpen is rung 2. A state that is none is read as the least authority there is.
+func runOpen(f *Facts) Reason {
+	switch f.Run {
+	case Pending, Active:
+		return ""
+	case Orphaned:
+		return ReasonRunOrphaned
+	case Denied:
+		return ReasonRunDenied
+	case Revoked:
+		return ReasonRunRevoked
+	case Ended:
+		return ReasonRunEnded
+	default:
+		return ReasonPeerUnidentified
+	}
+}
+
+// vaultReady is rung 3. A state that is none is a vault nobody should trust.
+func vaultReady(f *Facts) Reason {
+	switch f.Vault {
+	case VaultReady:
+		return ""
+	case VaultAbsent:
+		return ReasonVaultAbsent
+	case VaultLocked:
+		return ReasonVaultLocked
+	default:
+		return ReasonVaultQuarantined
+	}
+}
+
+// epochCurrent is rung 4. Only a supervised server can have another epoch's approval, or be short of live.
+func epochCurrent(f *Facts) Reason {
+	c := f.Caller
+	stale := f.Approved != "" && f.Approved != c.Epoch
+	switch {
+	case c.Epoch == "":
+		return ReasonEpochEnded
+	case c.State == IdentityPending || c.State == CatalogReady:
+		if stale {
+			return ReasonAuthorizationStale
+		}
+		return ReasonNotAuthorized
+	case c.State != Live:
+		return ReasonEpochEnded
+	case stale && cover(f) < 0:
+		return ReasonAuthorizationStale
+	case f.Catalog.Shown != f.Catalog.Current:
+		return ReasonCatalogStale
+	}
+	return ""
+}
+
+// bound is rung 5. A plan without a tool or a digest is none: nothing could be approved for it.
+func bound(f *Facts) Reason {
+	q := f.Request
+	switch {
+	case q.Unbound != "":
+		return q.Unbound
+	case !q.Bound, q.Tool == "", q.Digest == "":
+		return ReasonRuleMismatch
+	}
+	return ""
+}
+
+// resolved is rung 6.
+func resolved(f *Facts) Reason {
+	if f.Request.Unresolved && f.Request.Effect != Read {
+		return ReasonOutcomeUnresolved
+	}
+	return ""
+}
+
+// withinLimits is rung 7.
+func withinLimits(f *Facts) Reason {
+	l := f.Load
+	switch {
+	case l.RateLimited:
+		return ReasonRateLimited
+	case l.InFlight >= l.RunLimit, l.Total >= l.TotalLimit:
+		return ReasonBusy
+	}
+	return ""
+}
+
+// authorized is rungs 8 to 10.
+func authorized(f *Facts) Decision {
+	g := cover(f)
+	if g < 0 {
+		return ask(f)
+	}
+	d := Decision{Verdict: Allow, Reason: ReasonGranted, Grant: f.Grants[g].ID}
+	if eachUse(f) {
+		if !approved(f) {
+			return ask(f)
+		}
+		d.Approval = f.Approval.ID
+	}
+	if f.Request.AuditDown {
+		return refuse(f, ReasonAuditUnavailable)
+	}
+	return d
+}
+
+// ask puts the question to a person, unless too many stand before it.
+func ask(f *Facts) Decision {
+	if f.Load.Asks >= f.Load.AskLimit {
+		return refuse(f, ReasonRateLimited)
+	}
+	return Decision{Verdict: Ask, Reason: ReasonNotAuthorized}
+}
+
+// cover returns the index of the grant that admits the request, or -1. Of several the narrowest is spent, so that less
+// stays behind: one for this plan alone, then a counted one, then the first. A run that is not active has no live grant,
+// whatever the list says.
+func cover(f *Facts) int {
+	best, width := -1, 3
+	for i := range f.Grants {
+		g := &f.Grants[i]
+		if f.Run != Active || !g.admits(f) {
+			continue
+		}
+		w := 2
+		if g.Digest != "" {
+			w = 0
+		} else if g.Counted {
+			w = 1
+		}
+		if w < width {
+			best, width = i, w
+		}
+	}
+	return best
+}
+
+func (g *Grant) admits(f *Facts) bool {
+	q := f.Request
+	return g.State == GrantLive && g.ID != "" &&
+		g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch &&
+		slices.Contains(g.Tools, q.Tool) &&
+		(q.Credential == "" || slices.Contains(g.Credentials, q.Credential)) &&
+		(g.Version == 0 || g.Version == q.Version) &&
+		(g.Digest == "" || g.Digest == q.Digest) &&
+		g.Contract == f.Catalog.Contract &&
+		(!g.Counted || g.Uses > 0) &&
+		!f.Now.Past(g.Ends)
+}
+
+// eachUse is rung 9: must a person have said yes to this very call, even inside a grant?
+func eachUse(f *Facts) bool {
+	q := f.Request
+	return q.Confirm != ConfirmNever || q.AlwaysAsk || q.UnresolvedEffect ||
+		f.Caller.Identity == Weak
+}
+
+// approved reports whether the reserved approval is for exactly this call.
+func approved(f *Facts) bool {
+	a, q := f.Approval, f.Request
+	return a.Reserved && a.ID != "" &&
+		a.Run == f.Caller.Run && a.Epoch == f.Caller.Epoch &&
+		a.Digest == q.Digest && a.Version == q.Version &&
+		(q.Confirm != ConfirmPasskey || a.Passkey) &&
+		!f.Now.Past(a.Ends)
+}
