@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport/gateway/api"
+	"sallyport/gateway/home"
+	"sallyport/gateway/peer"
+)
+
+// errNotOurs marks a socket that is there but must not be spoken to.
+var errNotOurs = errors.New("not ours")
+
+// dialAgent tries the candidate sockets in order. One that is absent or dead is
+// passed over; one that is not ours ends the search, or whoever planted it could
+// also choose which gateway answers.
+func dialAgent(ctx context.Context, sockets []string) (net.Conn, error) {
+	for _, path := range sockets {
+		conn, err := dialPath(ctx, path)
+		switch {
+		case err == nil:
+			return conn, nil
+		case absent(err):
+			continue
+		default:
+			return nil, unreachable(err)
+		}
+	}
+	return nil, api.Fail("gateway_unreachable", "")
+}
+
+// dialOperator connects to where operator.addr points; home has checked that file.
+func dialOperator(ctx context.Context, h home.Home) (net.Conn, error) {
+	addr, err := h.OperatorAddr()
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(addr, "@") {
+		return dialUnix(ctx, addr)
+	}
+	return dialPath(ctx, addr)
+}
+
+// dialPath checks the socket file and its folder, then connects.
+func dialPath(ctx context.Context, path string) (net.Conn, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return nil, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	if err := home.CheckPrivate(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if uint32(st.Mode)&unix.S_IFMT != unix.S_IFSOCK {
+		return nil, fmt.Errorf("%s is no socket: %w", path, errNotOurs)
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to uid %d: %w", path, st.Uid, errNotOurs)
+	}
+	return dialUnix(ctx, path)
+}
+
+// dialUnix connects and asks the kernel whose process listens.
+func dialUnix(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", addr)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := peer.UID(conn.(*net.UnixConn))
+	if err == nil && int(uid) != os.Geteuid() {
+		err = fmt.Errorf("the process at %s runs as uid %d: %w", addr, uid, errNotOurs)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// absent says that nothing listens there.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ECONNREFUSED)
+}
+
+// unreachable is the error of a door that could not be opened.
+func unreachable(err error) *api.Error {
+	if absent(err) {
+		return api.Fail("gateway_unreachable", "")
+	}
+	e := api.Fail("gateway_unreachable", err.Error())
+	if errors.Is(err, home.ErrNotPrivate) || errors.Is(err, errNotOurs) {
+		e.Retry = "make the folder yours alone (chmod 700), remove what is not yours in it, and start with `sp up`"
+	}
+	return e
+}
