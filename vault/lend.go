@@ -1,0 +1,81 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+)
+
+// Ref names a value to be lent. Zero Table means Credentials, Version 0 any
+// version.
+type Ref struct {
+	Table   Table
+	Name    string
+	Version uint64
+}
+
+// Secret is a plaintext on loan. It prints as redacted whatever the verb.
+type Secret struct{ l *loan } // a pointer: fmt prints an address even where it can't call Format
+
+type loan struct{ b atomic.Pointer[[]byte] }
+
+// Bytes returns the plaintext. It and the bytes it gave are valid only inside
+// the callback; later it returns nil, and bytes kept read zero.
+func (s Secret) Bytes() []byte {
+	if s.l == nil {
+		return nil
+	}
+	if b := s.l.b.Load(); b != nil {
+		return *b
+	}
+	return nil
+}
+
+func (Secret) String() string               { return redacted }
+func (Secret) GoString() string             { return redacted }
+func (Secret) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, redacted) }
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+func (Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
+
+// With calls use with the value r names and wipes the plaintext when use
+// returns or panics; use's error is returned as it is. Calls run beside each
+// other and beside every other method. ErrLocked, ErrUnknown (also for hosts:
+// they have no value), ErrStale.
+func (v *Vault) With(ctx context.Context, r Ref, use func(Secret) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("lend value: %w", err)
+	}
+	m, b, err := v.lend(r)
+	if err != nil {
+		return fmt.Errorf("lend value: %w", err)
+	}
+	l := &loan{}
+	l.b.Store(&b)
+	defer func() {
+		l.b.Store(nil)
+		m.wipe()
+	}()
+	return use(Secret{l})
+}
+
+func (v *Vault) lend(r Ref) (*pages, []byte, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.in == nil {
+		return nil, nil, v.refusal()
+	}
+	if r.Table == "" {
+		r.Table = Credentials
+	}
+	row, ok := v.in.entries[r.Table][r.Name]
+	if !ok || r.Table == Hosts {
+		return nil, nil, ErrUnknown
+	}
+	if r.Version != 0 && r.Version != row.Version {
+		return nil, nil, ErrStale
+	}
+	return v.in.keys.value(row)
+}
