@@ -104,11 +104,14 @@ var encoding = json.JoinOptions(
 	})),
 )
 
-// stamp is RFC 3339 in UTC. A year that RFC 3339 cannot write becomes the zero time.
+// stamp is RFC 3339 in UTC. A time that RFC 3339 cannot write becomes the nearest one that it can.
 func stamp(t time.Time) string {
 	t = t.UTC()
-	if y := t.Year(); y < 0 || y > 9999 {
-		t = time.Time{}
+	switch y := t.Year(); {
+	case y < 0:
+		t = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	case y > 9999:
+		t = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
 	}
 	return t.Format(time.RFC3339Nano)
 }

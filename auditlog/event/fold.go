@@ -23,9 +23,10 @@ type Line struct {
 func Sessions(in iter.Seq[Item]) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for it := range in {
-			if it.Event == nil || IsActivity(it.Event) {
+			if Type(it.Event) == "" || IsActivity(it.Event) {
 				continue
 			}
+			it.Event = value(it.Event).Interface().(Event)
 			if !yield(Line{Item: it}) {
 				return
 			}
@@ -42,6 +43,7 @@ func Activity(in iter.Seq[Item]) iter.Seq[Line] {
 			if !IsActivity(it.Event) {
 				continue
 			}
+			it.Event = value(it.Event).Interface().(Event)
 			l := Line{Item: it}
 			switch e := it.Event.(type) {
 			case ToolCalled:

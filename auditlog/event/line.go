@@ -21,8 +21,8 @@ func (l Line) JSON() []byte {
 // Full ids stand where something gets its name.
 func (l Line) Text() string {
 	run, epoch, what := l.describe()
-	s := fmt.Sprintf("%s  %-*s  %-10s %-9s  %s", l.Time.UTC().Format("2006-01-02 15:04:05.000"),
-		typeWidth, Type(l.Event), short(run), short(epoch), what)
+	s := fmt.Sprintf("%s  %-*s  %-10s  %-9s  %s", l.Time.UTC().Format("2006-01-02 15:04:05.000"),
+		typeWidth, Type(l.Event), column(run, 10), column(epoch, 9), what)
 	return strings.TrimRight(s, " ")
 }
 
@@ -34,10 +34,13 @@ var typeWidth = func() (w int) {
 	return w
 }()
 
-// short keeps the kind and the end of an id: the end is what differs between ids of one second.
+// column is an id in short, or as much of something else as fits.
+func column(id string, width int) string { return clip(escape(short(id)), width) }
+
+// short keeps the kind and the end of an id: the end is what differs between ids of one moment.
 func short(id string) string {
 	if Subject(id) == ([16]byte{}) {
-		return clip(escape(id), 10)
+		return id
 	}
 	kind, _, _ := strings.Cut(id, "_")
 	return kind + "_" + id[len(id)-6:]

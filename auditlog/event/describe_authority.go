@@ -1,0 +1,78 @@
+package event
+
+import (
+	"strconv"
+	"strings"
+)
+
+// describeAuthority: epochs, approvals, grants, and what the operator keeps.
+func (l Line) describeAuthority() (run, epoch, what string) {
+	var w words
+	switch e := l.Event.(type) {
+	case EpochOpened:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Epoch)
+		w.pair("server", e.ServerLabel)
+		w.peer(e.Process)
+	case EpochEnded:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Reason)
+	case ApprovalRequested:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Approval)
+		w.call(Call{Tool: e.Tool, Target: e.Target, Credential: e.Credential})
+	case ApprovalGranted:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Approval)
+		w.pair("scope", e.Scope)
+		w.pair("proof", e.Proof)
+		w.pair("operator", e.Operator)
+	case ApprovalDenied:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Approval)
+		w.pair("operator", e.Operator)
+	case ApprovalExpired:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Approval)
+		w.text(e.Reason)
+	case GrantIssued:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Grant)
+		w.pair("tools", strings.Join(e.ToolScope, ","))
+		w.pair("credentials", strings.Join(e.CredentialScope, ","))
+		w.pair("until", e.ExpiresWhen)
+		w.pair("approval", short(e.Approval))
+	case GrantRevoked:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Grant)
+		w.text(e.Reason)
+	case ProcessReparented:
+		run, epoch = e.Run, e.Epoch
+		w.count("pid", int64(e.ProcessID))
+	case OperatorRefused:
+		w.text(e.Path)
+		w.text(e.Reason)
+		w.peer(e.Peer)
+	case CredentialAdded:
+		w.text(e.Credential)
+		w.pair("kind", e.Kind)
+		w.pair("version", strconv.FormatUint(e.Version, 10))
+		w.pair("operator", e.Operator)
+	case CredentialRemoved:
+		w.text(e.Credential)
+		w.pair("operator", e.Operator)
+	case TargetAdded:
+		w.text(e.Target)
+		w.text(e.Address)
+		w.pair("credential", e.Credential)
+		w.pair("shell", e.Shell)
+		w.pair("hostKeys", strings.Join(e.HostKeys, ","))
+		w.pair("operator", e.Operator)
+	case TargetRemoved:
+		w.text(e.Target)
+		w.pair("operator", e.Operator)
+	default:
+		return l.describeCall()
+	}
+	return run, epoch, strings.Join(w, " ")
+}
