@@ -1,0 +1,203 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// launchersMax bounds the way to an owner, whatever loops a process builds.
+const launchersMax = 32
+
+// Owner finds the process whose run p belongs to, and the launchers passed on
+// the way (without p). A process that is no launcher is its own owner. From a
+// launcher the way goes to whoever holds the other end of its stdin, else to its
+// parent. ours says which digests are our own programs; they are launchers, and
+// so are a shell started with -c, env, npx, uvx, npm and the like. Where the way
+// ends at an adopter (pid 1, a subreaper), the owner is p itself, marked weak.
+//
+// This names a run and proves nothing: any process can place itself below
+// another, and pass descriptors. The caller closes all that is returned; the
+// owner is never p's own value.
+func (p *Process) Owner(ours func(exeDigest string) bool) (*Process, []*Process, error) {
+	at, err := p.duplicate("")
+	if err != nil {
+		return nil, nil, fmt.Errorf("find owner: %w", err)
+	}
+	var passed []*Process
+	for len(passed) < launchersMax {
+		if !ours(at.facts.ExeDigest) && !launches(at.facts.Exe, at.facts.Args) {
+			return at, passed, nil
+		}
+		next, err := at.starter()
+		if at.key == p.key {
+			at.Close()
+		} else {
+			passed = append(passed, at)
+		}
+		if err != nil {
+			closeAll(passed)
+			return nil, nil, fmt.Errorf("find owner: %w", err)
+		}
+		if next == nil {
+			break
+		}
+		at = next
+	}
+	self, err := p.duplicate(WeakAdopted)
+	if err != nil {
+		closeAll(passed)
+		return nil, nil, fmt.Errorf("find owner: %w", err)
+	}
+	return self, passed, nil
+}
+
+// starter is who started the launcher p: stdin's owner, else the parent; nil if
+// p was adopted.
+func (p *Process) starter() (*Process, error) {
+	if q := p.stdinOwner(); q != nil {
+		return q, nil
+	}
+	for range attempts {
+		h, err := p.handle.parent()
+		if errors.Is(err, errTop) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		q, err := p.unlessAdopted(h)
+		h.f.Close()
+		if !errors.Is(err, ErrGone) || p.handle.exited() {
+			return q, err
+		}
+	}
+	return nil, ErrGone
+}
+
+// unlessAdopted pins the parent h of p; nil if p was adopted by it. A fork keeps
+// the session, so a parent in another one means that p leads its own, or that
+// the real parent is gone.
+func (p *Process) unlessAdopted(h handle) (*Process, error) {
+	st, err := readStat(p.handle.pid)
+	if err != nil {
+		return nil, err
+	}
+	up, err := readStat(h.pid)
+	if err != nil {
+		return nil, err
+	}
+	if h.pid == 1 || st.sid != up.sid && st.sid != p.handle.pid {
+		return nil, nil
+	}
+	q, err := pinKin(h)
+	if err != nil {
+		return nil, err
+	}
+	if path.Base(q.facts.Exe) == "systemd" { // a user's manager adopts as well
+		q.Close()
+		return nil, nil
+	}
+	return q, nil
+}
+
+// stdinOwner pins the process at the other end of p's stdin, or returns nil: a
+// terminal, a file, a closed or foreign end, or no permission to look.
+func (p *Process) stdinOwner() *Process {
+	link, err := procLink(p.handle.pid, "fd/0")
+	if err != nil {
+		return nil
+	}
+	var q *Process
+	switch {
+	case strings.HasPrefix(link, "socket:["):
+		q, err = p.socketOwner()
+	case strings.HasPrefix(link, "pipe:["):
+		q, err = p.pipeOwner(link)
+	}
+	if err != nil || q == nil {
+		return nil
+	}
+	if q.key == p.key {
+		q.Close()
+		return nil
+	}
+	return q
+}
+
+// socketOwner asks a copy of p's stdin who made its other end: for a socketpair
+// the maker, as it was called when it made it.
+func (p *Process) socketOwner() (*Process, error) {
+	var fd int
+	err := p.handle.do(func(pidfd int) (err error) {
+		fd, err = unix.PidfdGetfd(pidfd, 0, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("copy stdin: %w", err)
+	}
+	defer unix.Close(fd)
+	if d, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || d != unix.AF_UNIX {
+		return nil, errTop
+	}
+	cred, pidfd, err := peerOfSocket(fd)
+	if err != nil {
+		return nil, err
+	}
+	h, late, err := peerHandle(cred, pidfd)
+	if err != nil {
+		return nil, err
+	}
+	q, err := pin(h, asKin, late)
+	if err != nil {
+		h.f.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// pipeOwner is the nearest ancestor that can write into p's stdin.
+func (p *Process) pipeOwner(link string) (owner *Process, err error) {
+	err = p.handle.climb(func(h handle) (bool, error) {
+		if !writes(h.pid, link) {
+			return false, nil
+		}
+		owner, err = pinKin(h)
+		return true, err
+	})
+	return owner, err
+}
+
+// writes says whether the process has a descriptor on link that it can write
+// to: the mode of the magic link shows how the file was opened.
+func writes(pid int, link string) bool {
+	dir, err := os.Open(procPath(pid, "fd"))
+	if err != nil {
+		return false // another user's
+	}
+	defer dir.Close()
+	for range 64 { // x 1024 descriptors
+		names, err := dir.Readdirnames(1024)
+		if err != nil {
+			return false
+		}
+		for _, name := range names {
+			if _, err := strconv.Atoi(name); err != nil {
+				continue
+			}
+			if l, err := procLink(pid, "fd/"+name); err != nil || l != link {
+				continue
+			}
+			var st unix.Stat_t
+			if unix.Lstat(procPath(pid, "fd/"+name), &st) == nil && st.Mode&0o200 != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
