@@ -1,0 +1,178 @@
+package mcpshim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/gateway/api"
+)
+
+const (
+	statusWaitLimit = 40                                     // seconds action_status may wait
+	progressEvery   = 10 * time.Second                       // between two progress notifications
+	answerLimit     = (api.WaitLimit + 10) * time.Second     // the gateway answers "pending" before; past this it hangs
+	noAnswer        = "the gateway did not answer in time"   // ... and we do not know what came of the call
+	hostGone        = "the host ended the session meanwhile" // said to nobody, as a rule
+)
+
+// shim turns tool calls into calls at the door.
+type shim struct {
+	door Door
+	conn *conn
+	over <-chan struct{} // closed when calls in flight must end
+}
+
+// call runs one tools/call. Every end of it is a result; none is a protocol error.
+func (s *shim) call(ctx context.Context, t tool, r *mcp.CallToolRequest) *mcp.CallToolResult {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watch(ctx, cancel, r.Extra) })
+	a := s.answer(ctx, t, jsontext.Value(r.Params.Arguments))
+	cancel(nil)
+	watch.Wait() // no progress after the answer
+	return a.result()
+}
+
+// watch tells progress until ctx ends, and ends it when the time or the session is over.
+func (s *shim) watch(ctx context.Context, cancel context.CancelCauseFunc, extra *mcp.RequestExtra) {
+	limit, tick := time.NewTimer(answerLimit), time.NewTicker(progressEvery)
+	defer limit.Stop()
+	defer tick.Stop()
+	for start := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.over:
+			cancel(errors.New(hostGone))
+			return
+		case <-limit.C:
+			cancel(errors.New(noAnswer))
+			return
+		case <-tick.C:
+			s.conn.progress(extra, int(time.Since(start).Seconds()), "waiting for the gateway; the operator may have to approve this call")
+		}
+	}
+}
+
+// answer survives a panic: two of three known hosts do not start a server again.
+func (s *shim) answer(ctx context.Context, t tool, args jsontext.Value) (a answer) {
+	defer func() {
+		if recover() != nil { // the value may hold what came from the gateway; the stack does not
+			fmt.Fprintf(os.Stderr, "sp mcp: %s failed\n%s", t.name, debug.Stack())
+			a = refusal(api.Fail("internal", "the shim failed; what came of the call is not known"))
+		}
+	}()
+	if k := args.Kind(); k == 0 || k == 'n' {
+		args = jsontext.Value("{}")
+	}
+	return t.run(s, ctx, args)
+}
+
+func (s *shim) http(ctx context.Context, args jsontext.Value) answer {
+	var a struct {
+		Key  *string        `json:"idempotencyKey"`
+		Rest jsontext.Value `json:",embed"`
+	}
+	r := api.ActionRequest{Tool: api.ToolHTTP}
+	switch err := json.Unmarshal(args, &a); {
+	case err != nil:
+		return refusal(api.Fail("invalid_request", "arguments are an object, and idempotencyKey is a string"))
+	case a.Key != nil && *a.Key == "":
+		return refusal(api.Fail("invalid_request", "idempotencyKey is empty"))
+	case a.Key != nil:
+		r.IdempotencyKey = *a.Key
+	}
+	if r.Args = a.Rest; r.Args == nil {
+		r.Args = jsontext.Value("{}")
+	}
+	return s.act(ctx, r)
+}
+
+func (s *shim) ssh(ctx context.Context, args jsontext.Value) answer {
+	if args.Kind() != '{' {
+		return refusal(api.Fail("invalid_request", "arguments are an object"))
+	}
+	return s.act(ctx, api.ActionRequest{Tool: api.ToolSSH, Args: args})
+}
+
+// act sends a call. What the door cannot tell may have been sent.
+func (s *shim) act(ctx context.Context, r api.ActionRequest) answer {
+	r.WaitSeconds = api.WaitLimit
+	a, err := s.door.Act(ctx, r)
+	if err != nil {
+		return refusal(doorError(ctx, err, "sent_unconfirmed"))
+	}
+	return told(a)
+}
+
+func (s *shim) status(ctx context.Context, args jsontext.Value) answer {
+	var r api.StatusRequest
+	switch err := json.Unmarshal(args, &r, json.RejectUnknownMembers(true)); {
+	case err != nil:
+		return refusal(api.Fail("invalid_request", "action_status takes action, a string, and waitSeconds, an integer"))
+	case r.Action == "":
+		return refusal(api.Fail("invalid_request", "action is missing"))
+	case r.WaitSeconds < 0 || r.WaitSeconds > statusWaitLimit:
+		return refusal(api.Fail("invalid_request", fmt.Sprintf("waitSeconds is from 0 to %d", statusWaitLimit)))
+	}
+	a, err := s.door.Status(ctx, r)
+	if err != nil {
+		return refusal(doorError(ctx, err, "internal"))
+	}
+	return told(a)
+}
+
+func (s *shim) targets(ctx context.Context, args jsontext.Value) answer {
+	if bad := noArguments(args); bad != nil {
+		return refusal(bad)
+	}
+	list, err := s.door.Targets(ctx)
+	if err != nil {
+		return refusal(doorError(ctx, err, "internal"))
+	}
+	return listed(list)
+}
+
+func (s *shim) session(ctx context.Context, args jsontext.Value) answer {
+	if bad := noArguments(args); bad != nil {
+		return refusal(bad)
+	}
+	me, err := s.door.Session(ctx)
+	if err != nil {
+		return refusal(doorError(ctx, err, "internal"))
+	}
+	return introduced(me)
+}
+
+func noArguments(args jsontext.Value) *api.Error {
+	var none struct{}
+	if json.Unmarshal(args, &none, json.RejectUnknownMembers(true)) != nil {
+		return api.Fail("invalid_request", "this tool takes no arguments")
+	}
+	return nil
+}
+
+// doorError is the door's own error, or code with what is known of why no answer came.
+func doorError(ctx context.Context, err error, code string) *api.Error {
+	var e *api.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	reason := "the connection to the gateway failed"
+	if ctx.Err() != nil {
+		reason = context.Cause(ctx).Error()
+	}
+	if code == "sent_unconfirmed" {
+		reason += "; the call may have taken effect"
+	}
+	return api.Fail(code, reason)
+}

@@ -1,0 +1,86 @@
+// Package mcpshim is `sp mcp`: MCP over standard input and output on the host's side, agent.sock on the gateway's.
+//
+// It speaks the revisions with a handshake (2024-11-05 to 2025-11-25): the one that initialize asks for if it knows it,
+// else the newest. Lines are read, checked and written here; the SDK's server stands behind them and knows requests by
+// numbers of our own, so that an id goes back to the host as the bytes that came. initialize and tools/list are answered
+// without a gateway; the door is first used by a tools/call.
+//
+// Protocol errors are for protocol faults. What a call came to, refusals too, is a tool result with the gateway's document
+// as structuredContent. The shim keeps nothing: it may be killed at any moment, and what was sent goes on in the gateway.
+package mcpshim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	_ "sallyport/cmd/internal/mcpshim/calmenv"
+	"sallyport/gateway/api"
+)
+
+// Door is the agents' door. It is first used, and so first dialled, by a tools/call; it is called concurrently. Errors are
+// *api.Error; any other error counts as "unknown whether it was sent". Ending ctx withdraws what has not been sent yet.
+type Door interface {
+	Act(ctx context.Context, r api.ActionRequest) (api.Action, error)
+	Status(ctx context.Context, r api.StatusRequest) (api.Action, error)
+	Targets(ctx context.Context) ([]api.Target, error)
+	Session(ctx context.Context) (api.Session, error)
+	Close() error
+}
+
+// How a session ends. Hosts leave little time: some kill half a second after the first signal.
+const (
+	drainLimit = 300 * time.Millisecond // from the host's end to our return
+	drainGrace = 200 * time.Millisecond // of it: calls may still end by themselves
+)
+
+// Run serves one host until in ends, out can no longer be written, or ctx ends. Then it reads no further line, gives the
+// calls in flight drainGrace to be answered, ends the context of the others, closes d, and returns nil within drainLimit.
+// Run owns in, out and d: it closes what can be closed.
+func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
+	c := newConn(in, out)
+	over := make(chan struct{})
+	// The SDK's context carries no end: the drain below is the one way to be over.
+	session, err := newServer(&shim{door: d, conn: c, over: over}).Connect(context.WithoutCancel(ctx), c, nil)
+	if err != nil {
+		return fmt.Errorf("start mcp session: %w", err)
+	}
+	go c.readLines()
+	go c.writeLines()
+	select {
+	case <-ctx.Done():
+	case <-c.gone:
+	}
+
+	limit, grace := time.NewTimer(drainLimit), time.NewTimer(drainGrace)
+	defer limit.Stop()
+	defer grace.Stop()
+	c.calls.refuse()
+	select {
+	case <-c.calls.drained:
+	case <-c.broken: // nobody reads the answers
+	case <-grace.C:
+	}
+	close(over)
+	ended := make(chan struct{})
+	go func() { // outlives Run only if d does not heed its contexts
+		defer close(ended)
+		d.Close()
+		<-c.calls.drained
+		c.Close()
+		session.Wait()
+		<-c.flushed
+	}()
+	select {
+	case <-ended:
+	case <-limit.C:
+		c.Close()
+	}
+	for _, end := range []any{in, out} {
+		if e, ok := end.(io.Closer); ok {
+			e.Close()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package mcpshim
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// TakeStdio takes the protocol's two streams for the caller alone. File descriptor 1 then is stderr: whatever prints to
+// standard output, in this process or in one it starts, cannot get into the protocol. Descriptor 0 stays where it is: the
+// gateway looks at it to learn which process the host is. Call it once, before anything is printed.
+func TakeStdio() (in io.ReadCloser, out io.WriteCloser, err error) {
+	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, nil, fmt.Errorf("move standard output: %w", err)
+	}
+	if err := unix.Dup2(2, 1); err != nil {
+		unix.Close(fd)
+		return nil, nil, fmt.Errorf("point standard output at standard error: %w", err)
+	}
+	return os.Stdin, os.NewFile(uintptr(fd), "mcp output"), nil
+}
