@@ -74,7 +74,7 @@ func sqlite(t *testing.T, path string, f func(*sql.DB)) {
 	f(db)
 }
 
-func exec(t *testing.T, db *sql.DB, query string, args ...any) {
+func run(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(query, args...); err != nil {
 		t.Fatal(err)
@@ -131,80 +131,80 @@ func TestTampering(t *testing.T) {
 		{"untouched", func(*testing.T, *sql.DB) {}, nil, 0},
 		{"V01 ciphertexts swapped", func(t *testing.T, db *sql.DB) {
 			r := rowsOf(t, db, "credential")
-			exec(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, r[0].data, r[1].id)
-			exec(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, r[1].data, r[0].id)
+			run(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, r[0].data, r[1].id)
+			run(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, r[1].data, r[0].id)
 		}, vault.ErrQuarantined, 0},
 		{"V01 whole rows swapped", func(t *testing.T, db *sql.DB) {
 			r := rowsOf(t, db, "credential")
-			exec(t, db, `UPDATE vault_rows SET data = ?, version = ? WHERE id = ?`, r[0].data, r[0].version, r[1].id)
-			exec(t, db, `UPDATE vault_rows SET data = ?, version = ? WHERE id = ?`, r[1].data, r[1].version, r[0].id)
+			run(t, db, `UPDATE vault_rows SET data = ?, version = ? WHERE id = ?`, r[0].data, r[0].version, r[1].id)
+			run(t, db, `UPDATE vault_rows SET data = ?, version = ? WHERE id = ?`, r[1].data, r[1].version, r[0].id)
 		}, vault.ErrQuarantined, 0},
 		{"value swapped, labels kept", func(t *testing.T, db *sql.DB) {
 			r := rowsOf(t, db, "credential")
 			a, b := r[0].data, r[1].data
 			n := 1 + int(a[0]) // the label box; padding gives both rows the same lengths
-			exec(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, append(append([]byte{}, a[:n]...), b[n:]...), r[0].id)
+			run(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, append(append([]byte{}, a[:n]...), b[n:]...), r[0].id)
 		}, vault.ErrQuarantined, 0},
 		{"V04 slot inserted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `INSERT INTO vault_rows VALUES ('00000000000000000000000000000000', 'slot', 1, ?)`, slot(t, "attacker", 10))
+			run(t, db, `INSERT INTO vault_rows VALUES ('00000000000000000000000000000000', 'slot', 1, ?)`, slot(t, "attacker", 10))
 		}, nil, 1},
 		{"V04 rule row and passkey inserted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `INSERT INTO vault_rows VALUES ('00', 'credential', 9, ?)`, []byte("allow everything"))
-			exec(t, db, `INSERT INTO vault_rows VALUES ('01', 'passkey', 9, ?)`, []byte("mine"))
-			exec(t, db, `INSERT INTO vault_rows VALUES ('02', 'credential', 9, x'')`)
+			run(t, db, `INSERT INTO vault_rows VALUES ('00', 'credential', 9, ?)`, []byte("allow everything"))
+			run(t, db, `INSERT INTO vault_rows VALUES ('01', 'passkey', 9, ?)`, []byte("mine"))
+			run(t, db, `INSERT INTO vault_rows VALUES ('02', 'credential', 9, x'')`)
 		}, nil, 3},
 		{"V04 copy of a genuine row", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `INSERT INTO vault_rows SELECT 'ff', class, version, data FROM vault_rows WHERE class = 'credential' LIMIT 1`)
+			run(t, db, `INSERT INTO vault_rows SELECT 'ff', class, version, data FROM vault_rows WHERE class = 'credential' LIMIT 1`)
 		}, nil, 1},
 		{"V05 scrypt 30 beside the real slot", func(t *testing.T, db *sql.DB) {
 			costly := bytes.Replace(slot(t, passphrase, 10), []byte(" 10\n"), []byte(" 30\n"), 1)
-			exec(t, db, `INSERT INTO vault_rows VALUES ('00000000000000000000000000000000', 'slot', 0, ?)`, costly)
+			run(t, db, `INSERT INTO vault_rows VALUES ('00000000000000000000000000000000', 'slot', 0, ?)`, costly)
 		}, nil, 1},
 		{"V05 scrypt 30 in place of the real slot", func(t *testing.T, db *sql.DB) {
 			for _, r := range rowsOf(t, db, "slot") {
-				exec(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, bytes.Replace(r.data, []byte(" 10\n"), []byte(" 30\n"), 1), r.id)
+				run(t, db, `UPDATE vault_rows SET data = ? WHERE id = ?`, bytes.Replace(r.data, []byte(" 10\n"), []byte(" 30\n"), 1), r.id)
 			}
 		}, vault.ErrWrongKey, 0},
 		{"recovery slot deleted", func(t *testing.T, db *sql.DB) {
 			for _, r := range rowsOf(t, db, "slot") {
 				if !bytes.Contains(r.data, []byte("-> scrypt")) {
-					exec(t, db, `DELETE FROM vault_rows WHERE id = ?`, r.id)
+					run(t, db, `DELETE FROM vault_rows WHERE id = ?`, r.id)
 				}
 			}
 		}, vault.ErrQuarantined, 0},
 		{"all slots deleted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `DELETE FROM vault_rows WHERE class = 'slot'`)
+			run(t, db, `DELETE FROM vault_rows WHERE class = 'slot'`)
 		}, vault.ErrWrongKey, 0},
 		{"credential deleted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `DELETE FROM vault_rows WHERE id IN (SELECT id FROM vault_rows WHERE class = 'credential' LIMIT 1)`)
+			run(t, db, `DELETE FROM vault_rows WHERE id IN (SELECT id FROM vault_rows WHERE class = 'credential' LIMIT 1)`)
 		}, vault.ErrQuarantined, 0},
 		{"credential deleted, another inserted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_rows SET data = x'0102' WHERE id IN (SELECT id FROM vault_rows WHERE class = 'credential' LIMIT 1)`)
+			run(t, db, `UPDATE vault_rows SET data = x'0102' WHERE id IN (SELECT id FROM vault_rows WHERE class = 'credential' LIMIT 1)`)
 		}, vault.ErrQuarantined, 0},
 		{"host made a credential", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_rows SET class = 'credential' WHERE class = 'host'`)
+			run(t, db, `UPDATE vault_rows SET class = 'credential' WHERE class = 'host'`)
 		}, vault.ErrQuarantined, 0},
 		{"version changed", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_rows SET version = version + 1 WHERE class = 'host'`)
+			run(t, db, `UPDATE vault_rows SET version = version + 1 WHERE class = 'host'`)
 		}, vault.ErrQuarantined, 0},
 		{"counter lowered", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_counter SET counter = counter - 1`)
+			run(t, db, `UPDATE vault_counter SET counter = counter - 1`)
 		}, vault.ErrQuarantined, 0},
 		{"counter raised", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_counter SET counter = counter + 1`)
+			run(t, db, `UPDATE vault_counter SET counter = counter + 1`)
 		}, vault.ErrQuarantined, 0},
 		{"manifest deleted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `DELETE FROM vault_rows WHERE class = 'manifest'`)
+			run(t, db, `DELETE FROM vault_rows WHERE class = 'manifest'`)
 		}, vault.ErrQuarantined, 0},
 		{"verifier deleted", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `DELETE FROM vault_rows WHERE class = 'verifier'`)
+			run(t, db, `DELETE FROM vault_rows WHERE class = 'verifier'`)
 		}, vault.ErrQuarantined, 0},
 		{"verifier spoilt", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `UPDATE vault_rows SET data = zeroblob(200) WHERE class = 'verifier'`)
+			run(t, db, `UPDATE vault_rows SET data = zeroblob(200) WHERE class = 'verifier'`)
 		}, vault.ErrQuarantined, 0},
 		{"forged verifier and manifest beside the real ones", func(t *testing.T, db *sql.DB) {
-			exec(t, db, `INSERT INTO vault_rows VALUES ('00', 'verifier', 1, zeroblob(200))`)
-			exec(t, db, `INSERT INTO vault_rows VALUES ('01', 'manifest', 4, zeroblob(200))`)
+			run(t, db, `INSERT INTO vault_rows VALUES ('00', 'verifier', 1, zeroblob(200))`)
+			run(t, db, `INSERT INTO vault_rows VALUES ('01', 'manifest', 4, zeroblob(200))`)
 		}, nil, 2},
 	}
 	for _, tt := range tests {
@@ -287,7 +287,7 @@ func TestOldRow(t *testing.T) {
 	}
 	v.Lock()
 	sqlite(t, path, func(db *sql.DB) {
-		exec(t, db, `INSERT INTO vault_rows VALUES (?, 'credential', ?, ?)`, old.id, old.version, old.data)
+		run(t, db, `INSERT INTO vault_rows VALUES (?, 'credential', ?, ?)`, old.id, old.version, old.data)
 	})
 	if err := v.Unlock(t.Context(), key); !errors.Is(err, vault.ErrQuarantined) {
 		t.Fatalf("old row put back: %v", err)
@@ -296,7 +296,7 @@ func TestOldRow(t *testing.T) {
 		t.Fatalf("second unlock of a quarantined vault: %v", err)
 	}
 	sqlite(t, path, func(db *sql.DB) {
-		exec(t, db, `UPDATE vault_rows SET version = ?, data = ? WHERE class = 'manifest'`, oldManifest.version, oldManifest.data)
+		run(t, db, `UPDATE vault_rows SET version = ?, data = ? WHERE class = 'manifest'`, oldManifest.version, oldManifest.data)
 	})
 	v, err = vault.Open(t.Context(), d)
 	if err != nil {
@@ -314,9 +314,9 @@ func TestForgedSlotOpensNothing(t *testing.T) {
 	var theirs []row
 	sqlite(t, other, func(db *sql.DB) { theirs = rowsOf(t, db, "slot") })
 	sqlite(t, path, func(db *sql.DB) {
-		exec(t, db, `DELETE FROM vault_rows WHERE class = 'slot'`)
+		run(t, db, `DELETE FROM vault_rows WHERE class = 'slot'`)
 		for _, r := range theirs {
-			exec(t, db, `INSERT INTO vault_rows VALUES (?, 'slot', ?, ?)`, r.id, r.version, r.data)
+			run(t, db, `INSERT INTO vault_rows VALUES (?, 'slot', ?, ?)`, r.id, r.version, r.data)
 		}
 	})
 	v, err := vault.Open(t.Context(), open(t, path))
@@ -466,13 +466,13 @@ func TestNothingInTheClear(t *testing.T) {
 	}
 	for _, form := range plants {
 		sqlite(t, path, func(db *sql.DB) {
-			exec(t, db, `CREATE TABLE IF NOT EXISTS plant (b BLOB)`)
-			exec(t, db, `INSERT INTO plant VALUES (?)`, []byte("x"+form))
+			run(t, db, `CREATE TABLE IF NOT EXISTS plant (b BLOB)`)
+			run(t, db, `INSERT INTO plant VALUES (?)`, []byte("x"+form))
 		})
 		if len(search("planted")) != 1 {
 			t.Errorf("planted form %q was not found", form)
 		}
-		sqlite(t, path, func(db *sql.DB) { exec(t, db, `PRAGMA secure_delete = ON`); exec(t, db, `DROP TABLE plant`) })
+		sqlite(t, path, func(db *sql.DB) { run(t, db, `PRAGMA secure_delete = ON`); run(t, db, `DROP TABLE plant`) })
 	}
 }
 
