@@ -1,0 +1,60 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+)
+
+// Outcome says what is known about a command, and no more.
+type Outcome uint8
+
+const (
+	SentUnconfirmed Outcome = iota // zero: it may have run; no exit-status, no exit-signal
+	Denied                         // refused here, nothing was asked of the host
+	NotSent                        // provably no byte of the request left
+	Confirmed                      // an exit-status came, whatever its value
+	FailedRemote                   // exit-signal, or the host refused the request
+)
+
+// String gives the word used in logs and answers.
+func (o Outcome) String() string {
+	switch o {
+	case Denied:
+		return "denied"
+	case NotSent:
+		return "not_sent"
+	case Confirmed:
+		return "confirmed"
+	case FailedRemote:
+		return "failed_remote"
+	}
+	return "sent_unconfirmed"
+}
+
+// Result is everything known about one command after Run.
+type Result struct {
+	Outcome    Outcome
+	ExitStatus int    // only with Confirmed
+	Signal     string // only with FailedRemote: the name without SIG, e.g. "SEGV"
+	PipesHeld  bool   // the command ended, something it left still holds its output
+	Truncated  bool   // output past OutputLimit, or past an error of the writer, was dropped
+	Sent       bool   // the exec request may have left
+	Ended      bool   // both output streams reached their end
+
+	// Reason is one word: for Denied "rule_mismatch", for NotSent "dial_failed" or
+	// "deadline", else "deadline", "cancelled", "connection_lost", "no_exit_status",
+	// "exec_refused", "exit_signal". Empty with Confirmed.
+	Reason string
+	Detail string // a sentence of ours, never text from the host
+}
+
+// Complete reports whether the writers were given all the output there was.
+func (r Result) Complete() bool { return r.Ended && !r.Truncated }
+
+// reasonOf names why ctx ended.
+func reasonOf(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "deadline"
+	}
+	return "cancelled"
+}
