@@ -120,16 +120,6 @@ const (
 
 func (c Confirm) String() string { return word(int(c), "always", "never", "click", "passkey") }
 
-// ParseConfirm reads never, click and passkey. Any other word asks each time.
-func ParseConfirm(s string) Confirm {
-	for c := ConfirmNever; c <= ConfirmPasskey; c++ {
-		if c.String() == s {
-			return c
-		}
-	}
-	return ConfirmAlways
-}
-
 // Request is one planned call. Digest is the plan's; two requests with one digest would do the same thing.
 type Request struct {
 	Fault            Reason // rung 0: why it does not parse; "" when it does
@@ -197,8 +187,8 @@ type Load struct {
 	RateLimited bool // the caller used up its refusals or its rate
 }
 
-// Decision is the answer. Reason is a code of the ladder, ReasonGranted with Allow, ReasonNotAuthorized with Ask.
-// Grant and Approval are the ids that allowed it. Both epochs are set with ReasonAuthorizationStale alone.
+// Decision is the answer. Reason is a code of the ladder, ReasonGranted with Allow, NotAuthorized with Ask.
+// Grant and Approval are the ids that allowed it. Both epochs are set with AuthorizationStale alone.
 type Decision struct {
 	Verdict       Verdict
 	Reason        Reason

@@ -22,7 +22,7 @@ func Decide(f Facts) Decision {
 
 func refuse(f *Facts, r Reason) Decision {
 	d := Decision{Verdict: Deny, Reason: r}
-	if r == ReasonAuthorizationStale {
+	if r == AuthorizationStale {
 		d.ApprovedEpoch, d.CurrentEpoch = f.Approved, f.Caller.Epoch
 	}
 	return d
@@ -35,10 +35,10 @@ func parses(f *Facts) Reason { return f.Request.Fault }
 func identified(f *Facts) Reason {
 	c := f.Caller
 	if !c.Identified || c.Run == "" || c.Identity < Strong || c.Identity > Contained {
-		return ReasonPeerUnidentified
+		return PeerUnidentified
 	}
 	if !c.Same {
-		return ReasonPeerReplaced
+		return PeerReplaced
 	}
 	return ""
 }
@@ -49,15 +49,15 @@ func runOpen(f *Facts) Reason {
 	case Pending, Active:
 		return ""
 	case Orphaned:
-		return ReasonRunOrphaned
+		return RunOrphaned
 	case Denied:
-		return ReasonRunDenied
+		return RunDenied
 	case Revoked:
-		return ReasonRunRevoked
+		return RunRevoked
 	case Ended:
-		return ReasonRunEnded
+		return RunEnded
 	default:
-		return ReasonPeerUnidentified
+		return PeerUnidentified
 	}
 }
 
@@ -84,15 +84,15 @@ func epochCurrent(f *Facts) Reason {
 		return ReasonEpochEnded
 	case c.State == IdentityPending || c.State == CatalogReady:
 		if stale {
-			return ReasonAuthorizationStale
+			return AuthorizationStale
 		}
-		return ReasonNotAuthorized
+		return NotAuthorized
 	case c.State != Live:
 		return ReasonEpochEnded
 	case stale && cover(f) < 0:
-		return ReasonAuthorizationStale
+		return AuthorizationStale
 	case f.Catalog.Shown != f.Catalog.Current:
-		return ReasonCatalogStale
+		return CatalogStale
 	}
 	return ""
 }
@@ -104,7 +104,7 @@ func bound(f *Facts) Reason {
 	case q.Unbound != "":
 		return q.Unbound
 	case !q.Bound, q.Tool == "", q.Digest == "":
-		return ReasonRuleMismatch
+		return RuleMismatch
 	}
 	return ""
 }
@@ -112,7 +112,7 @@ func bound(f *Facts) Reason {
 // resolved is rung 6.
 func resolved(f *Facts) Reason {
 	if f.Request.Unresolved && f.Request.Effect != Read {
-		return ReasonOutcomeUnresolved
+		return OutcomeUnresolved
 	}
 	return ""
 }
@@ -122,9 +122,9 @@ func withinLimits(f *Facts) Reason {
 	l := f.Load
 	switch {
 	case l.RateLimited:
-		return ReasonRateLimited
+		return RateLimited
 	case l.InFlight >= l.RunLimit, l.Total >= l.TotalLimit:
-		return ReasonBusy
+		return Busy
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func authorized(f *Facts) Decision {
 		d.Approval = f.Approval.ID
 	}
 	if f.Request.AuditDown {
-		return refuse(f, ReasonAuditUnavailable)
+		return refuse(f, AuditUnavailable)
 	}
 	return d
 }
@@ -151,9 +151,9 @@ func authorized(f *Facts) Decision {
 // ask puts the question to a person, unless too many stand before it.
 func ask(f *Facts) Decision {
 	if f.Load.Asks >= f.Load.AskLimit {
-		return refuse(f, ReasonRateLimited)
+		return refuse(f, RateLimited)
 	}
-	return Decision{Verdict: Ask, Reason: ReasonNotAuthorized}
+	return Decision{Verdict: Ask, Reason: NotAuthorized}
 }
 
 // cover returns the index of the grant that admits the request, or -1. Of several the narrowest is spent, so that less

@@ -6,59 +6,59 @@ type Reason string
 // ReasonGranted goes with Allow alone. It is no error code.
 const ReasonGranted Reason = "granted"
 
-// The codes that refuse, by rung. Decide itself returns those of rungs 1 to 10; the gateway puts those of rungs 0 and 5
+// The codes that refuse, by rung; where a state has the same name, the code has Reason before it. Decide itself returns those of rungs 1 to 10; the gateway puts those of rungs 0 and 5
 // into a Request, and answers with the rest where a card or a key of idempotency says so.
 const (
-	ReasonInvalidRequest Reason = "invalid_request" // 0
-	ReasonFrameTooLarge  Reason = "frame_too_large"
-	ReasonUnknownTool    Reason = "unknown_tool"
-	ReasonUnknownMethod  Reason = "unknown_method"
+	InvalidRequest Reason = "invalid_request" // 0
+	FrameTooLarge  Reason = "frame_too_large"
+	UnknownTool    Reason = "unknown_tool"
+	UnknownMethod  Reason = "unknown_method"
 
-	ReasonPeerUnidentified Reason = "peer_unidentified" // 1
-	ReasonPeerReplaced     Reason = "peer_replaced"
+	PeerUnidentified Reason = "peer_unidentified" // 1
+	PeerReplaced     Reason = "peer_replaced"
 
-	ReasonRunRevoked  Reason = "run_revoked" // 2
-	ReasonRunOrphaned Reason = "run_orphaned"
-	ReasonRunDenied   Reason = "run_denied"
-	ReasonRunEnded    Reason = "run_ended"
+	RunRevoked  Reason = "run_revoked" // 2
+	RunOrphaned Reason = "run_orphaned"
+	RunDenied   Reason = "run_denied"
+	RunEnded    Reason = "run_ended"
 
 	ReasonVaultAbsent      Reason = "vault_absent" // 3
 	ReasonVaultLocked      Reason = "vault_locked"
 	ReasonVaultQuarantined Reason = "vault_quarantined"
 
-	ReasonAuthorizationStale Reason = "authorization_stale" // 4
-	ReasonCatalogStale       Reason = "catalog_stale"
-	ReasonEpochEnded         Reason = "epoch_ended"
+	AuthorizationStale Reason = "authorization_stale" // 4
+	CatalogStale       Reason = "catalog_stale"
+	ReasonEpochEnded   Reason = "epoch_ended"
 
-	ReasonTargetUnknown Reason = "target_unknown" // 5
-	ReasonActionUnknown Reason = "action_unknown"
-	ReasonRuleMismatch  Reason = "rule_mismatch"
-	ReasonHeaderRefused Reason = "header_refused"
+	TargetUnknown Reason = "target_unknown" // 5
+	ActionUnknown Reason = "action_unknown"
+	RuleMismatch  Reason = "rule_mismatch"
+	HeaderRefused Reason = "header_refused"
 
-	ReasonOutcomeUnresolved Reason = "outcome_unresolved" // 6
+	OutcomeUnresolved Reason = "outcome_unresolved" // 6
 
-	ReasonRateLimited Reason = "rate_limited" // 7
-	ReasonBusy        Reason = "busy"
+	RateLimited Reason = "rate_limited" // 7
+	Busy        Reason = "busy"
 
-	ReasonNotAuthorized   Reason = "not_authorized" // 8 and 9
-	ReasonApprovalDenied  Reason = "approval_denied"
-	ReasonApprovalTimeout Reason = "approval_timeout"
+	NotAuthorized   Reason = "not_authorized" // 8 and 9
+	ApprovalDenied  Reason = "approval_denied"
+	ApprovalTimeout Reason = "approval_timeout"
 
-	ReasonAuditUnavailable Reason = "audit_unavailable" // 10
+	AuditUnavailable Reason = "audit_unavailable" // 10
 )
 
 // Reasons lists every refusing code, in the ladder's order.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonInvalidRequest, ReasonFrameTooLarge, ReasonUnknownTool, ReasonUnknownMethod,
-		ReasonPeerUnidentified, ReasonPeerReplaced,
-		ReasonRunRevoked, ReasonRunOrphaned, ReasonRunDenied, ReasonRunEnded,
+		InvalidRequest, FrameTooLarge, UnknownTool, UnknownMethod,
+		PeerUnidentified, PeerReplaced,
+		RunRevoked, RunOrphaned, RunDenied, RunEnded,
 		ReasonVaultAbsent, ReasonVaultLocked, ReasonVaultQuarantined,
-		ReasonAuthorizationStale, ReasonCatalogStale, ReasonEpochEnded,
-		ReasonTargetUnknown, ReasonActionUnknown, ReasonRuleMismatch, ReasonHeaderRefused,
-		ReasonOutcomeUnresolved,
-		ReasonRateLimited, ReasonBusy,
-		ReasonNotAuthorized, ReasonApprovalDenied, ReasonApprovalTimeout,
-		ReasonAuditUnavailable,
+		AuthorizationStale, CatalogStale, ReasonEpochEnded,
+		TargetUnknown, ActionUnknown, RuleMismatch, HeaderRefused,
+		OutcomeUnresolved,
+		RateLimited, Busy,
+		NotAuthorized, ApprovalDenied, ApprovalTimeout,
+		AuditUnavailable,
 	}
 }

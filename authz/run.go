@@ -71,11 +71,11 @@ func (s RunState) Next(e RunEvent) (RunState, error) {
 			return Active, nil
 		case Revoke:
 			return Revoked, nil
-		case ClientGoneBusy, ClientGoneIdle:
+		case ClientGoneBusy:
 			return Orphaned, nil
 		case Lock:
 			return Pending, nil
-		case CleanEnd:
+		case ClientGoneIdle, CleanEnd:
 			return Ended, nil
 		}
 	case Orphaned:
