@@ -1,0 +1,136 @@
+package auditlog
+
+import (
+	"bytes"
+	"io"
+)
+
+// batch is a run of frames that became durable together: BATCH, RECORDs, COMMIT; or a segment's HEADER and COMMIT.
+type batch struct {
+	off     int64 // of its first byte
+	end     int64
+	salt    [saltSize]byte
+	effects []effect // its intents and results
+	records []sealed // all of them, only where somebody looks
+	commit  commit
+	after   mark
+}
+
+// effect is what a record does to the set of open intents.
+type effect struct {
+	kind    Kind
+	seq     uint64
+	subject [16]byte
+	own     []byte
+}
+
+// readBatch reads the batch after from. It checks structure and chain, not the signature: what a later valid COMMIT
+// covers needs none of its own. io.EOF: the segment ends here. unfit: no whole batch lies here.
+func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error) {
+	b := &batch{off: f.off, after: from}
+	typ, body, head, err := f.next(from.head)
+	if err != nil {
+		return nil, err
+	}
+	if typ != frameBatch || len(body) != saltSize {
+		return nil, unfit("a batch must begin with its salt")
+	}
+	copy(b.salt[:], body)
+	for {
+		before := head
+		typ, body, head, err = f.next(before)
+		if err == io.EOF {
+			err = unfit("a batch has no commit")
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case f.off-b.off > maxBatch:
+			return nil, unfit("a batch is larger than 4 MiB")
+		case typ == frameRecord:
+			if err := w.takeRecord(b, body); err != nil {
+				return nil, err
+			}
+		case typ == frameCommit && b.after.seq > from.seq:
+			return b, w.takeCommit(b, f, segment, body, before, head)
+		default:
+			return nil, unfitf("frame type %d is out of place", typ)
+		}
+	}
+}
+
+func (w *walker) takeRecord(b *batch, body []byte) error {
+	s, err := parseRecord(body)
+	if err != nil {
+		return err
+	}
+	b.after.seq++
+	if s.kind != Note {
+		e := effect{kind: s.kind, seq: b.after.seq, subject: s.subject}
+		if s.kind == Intent {
+			e.own = bytes.Clone(s.own)
+		}
+		b.effects = append(b.effects, e)
+	}
+	if w.onBatch != nil {
+		s.own, s.box = bytes.Clone(s.own), bytes.Clone(s.box)
+		b.records = append(b.records, s)
+	}
+	return nil
+}
+
+func (w *walker) takeCommit(b *batch, f *frames, segment uint64, body []byte, before, after [32]byte) error {
+	c, err := parseCommit(body)
+	if err != nil {
+		return err
+	}
+	b.after.commits++
+	switch {
+	case c.log != w.log || c.segment != segment || c.commits != b.after.commits || c.seq != b.after.seq:
+		return unfit("a commit states another place")
+	case c.head != before:
+		return unfit("a commit states another chain head")
+	}
+	b.commit, b.end, b.after.head = c, f.off, after
+	return nil
+}
+
+// readFirst reads HEADER and COMMIT of a segment. That they hold together is seen from themselves alone; whether they
+// belong here is enter's question.
+func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
+	typ, body, _, err := f.next([32]byte{})
+	if err == io.EOF {
+		err = unfit("the segment is empty")
+	}
+	if err != nil {
+		return header{}, nil, err
+	}
+	if typ != frameHeader {
+		return header{}, nil, unfit("a segment must begin with its header")
+	}
+	h, err := parseHeader(body)
+	if err != nil {
+		return header{}, nil, err
+	}
+	b := &batch{after: h.from}
+	before := next(h.from.head, h.frame())
+	typ, body, after, err := f.next(before)
+	if err == io.EOF {
+		err = unfit("the header has no commit")
+	}
+	if err != nil {
+		return header{}, nil, err
+	}
+	if typ != frameCommit {
+		return header{}, nil, unfit("the header has no commit")
+	}
+	// A segment in another's place states its own number; enter names that fault.
+	if err := w.takeCommit(b, f, h.segment, body, before, after); err != nil {
+		return header{}, nil, err
+	}
+	if !b.commit.signedBy(h.key, w.pub.Origin) {
+		return header{}, nil, unfit("the first commit's signature is missing or wrong")
+	}
+	return h, b, nil
+}

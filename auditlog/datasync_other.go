@@ -1,0 +1,8 @@
+//go:build !linux
+
+package auditlog
+
+import "os"
+
+// datasync: on darwin os.File.Sync is F_FULLFSYNC, which reaches the medium where fsync does not.
+func datasync(f *os.File) error { return f.Sync() }
