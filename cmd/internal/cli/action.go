@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+// actionPrefix starts the id of every action.
+const actionPrefix = "act_"
+
+var actionHeads = []string{"ID", "STATE", "OUTCOME", "TOOL", "TARGET", "CREDENTIAL", "STARTED", "RUN"}
+
+func actionRow(x api.Action) []string {
+	return []string{x.ID, x.State, x.Outcome, x.Tool, x.Target, x.Credential, stamp(x.StartedAt), x.AgentRun}
+}
+
+func actionRows(all []api.Action) [][]string {
+	rows := make([][]string, len(all))
+	for i, x := range all {
+		rows[i] = actionRow(x)
+	}
+	return rows
+}
+
+func (a *app) actions() *cobra.Command {
+	return group("action", "The single calls", a.actionList(), a.actionShow())
+}
+
+func (a *app) actionList() *cobra.Command {
+	var (
+		asJSON bool
+		of     string
+	)
+	cmd := &cobra.Command{Use: "ls", Short: "List the actions, newest first", Args: exactly()}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	cmd.Flags().StringVar(&of, "run", "", "only those of `RUN`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var args api.ListArgs
+		if of != "" {
+			id, err := a.runID(cmd.Context(), of)
+			if err != nil {
+				return err
+			}
+			args.AgentRun = id
+		}
+		all, err := fetch[api.Action](cmd.Context(), a, api.PathActionList, args)
+		if err != nil {
+			return err
+		}
+		return show(a, all, asJSON, actionHeads, actionRow)
+	}
+	return cmd
+}
+
+func (a *app) actionShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "show ID", Short: "Show one action", Args: exactly("ID")}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		id, err := a.actionID(cmd.Context(), words[0])
+		if err != nil {
+			return err
+		}
+		var x api.Action
+		if err := a.do(cmd.Context(), api.PathActionShow, nil, api.IDArgs{ID: id}, nil, &x); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.document(x)
+		}
+		a.showAction(x)
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) showAction(x api.Action) {
+	facts(a.out, "",
+		"action", x.ID,
+		"state", x.State,
+		"outcome", x.Outcome,
+		"tool", x.Tool,
+		"target", x.Target,
+		"credential", x.Credential,
+		"run", x.AgentRun,
+		"epoch", x.ExecutionEpoch,
+		"started", stamp(x.StartedAt),
+		"finished", stamp(x.FinishedAt),
+		"job", x.JobID,
+		"flags", strings.Join(x.Flags, ", "),
+	)
+	if e := x.Error; e != nil {
+		facts(a.out, "", "refused", e.Code+": "+e.Reason, "next", e.Retry)
+	}
+	if len(x.Result) > 0 {
+		facts(a.out, "", "result", string(x.Result))
+	}
+}
+
+// actionID completes what the operator typed.
+func (a *app) actionID(ctx context.Context, typed string) (string, error) {
+	if whole(actionPrefix, typed) {
+		return typed, nil
+	}
+	all, err := fetch[api.Action](ctx, a, api.PathActionList, api.ListArgs{})
+	if err != nil {
+		return "", err
+	}
+	ids := make([]string, len(all))
+	for i, x := range all {
+		ids[i] = x.ID
+	}
+	return resolve(actionPrefix, typed, ids)
+}

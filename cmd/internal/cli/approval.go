@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+// approvalPrefix starts the id of every card.
+const approvalPrefix = "ap_"
+
+func (a *app) approvals() *cobra.Command {
+	return listing(a, "approvals", "List the cards that wait for an answer", api.PathApprovalList,
+		[]string{"ID", "EFFECT", "TOOL", "CREDENTIAL", "ACTION", "AGENT", "EXPIRES"},
+		func(c api.Approval) []string {
+			return []string{c.ID, c.Effect, c.Tool, c.Credential, c.Summary, c.Agent.Command, a.left(c.ExpiresAt)}
+		})
+}
+
+func (a *app) approve() *cobra.Command {
+	args := api.ApproveArgs{}
+	var until string
+	cmd := &cobra.Command{
+		Use:   "approve ID",
+		Short: "Say yes to a card",
+		Long: `Say yes to a card, after it was shown. ID may be a beginning that only one card has.
+The answer names the card as shown: if it changes meanwhile, the answer is void.`,
+		Args: exactly("ID"),
+	}
+	ask := a.asker(cmd)
+	f := cmd.Flags()
+	f.StringVar(&args.Scope, "scope", "run", "use: this call only; run: this tool with this credential until the run ends")
+	f.IntVar(&args.Uses, "uses", 0, "scope run: at most `N` calls")
+	f.StringVar(&until, "until", "", "scope run: no longer than `T`, a time (RFC 3339) or a span (2h)")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		if err := a.scope(&args, until, cmd.Flags().Changed("uses")); err != nil {
+			return err
+		}
+		if err := ask.early(); err != nil {
+			return err
+		}
+		card, err := a.card(cmd.Context(), words[0])
+		if err != nil {
+			return err
+		}
+		a.showCard(card)
+		args.ID, args.CardDigest = card.ID, card.CardDigest
+		proof, err := ask.proof(cmd.Context(), false)
+		if err != nil {
+			return err
+		}
+		var g api.Grant
+		if err := a.do(cmd.Context(), api.PathApprovalGrant, proof, args, nil, &g); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "approved: %s until %s\n", escape(g.ID), escape(g.ExpiresWhen))
+		return nil
+	}
+	return cmd
+}
+
+// scope checks the narrowing flags against each other.
+func (a *app) scope(args *api.ApproveArgs, until string, uses bool) error {
+	switch {
+	case args.Scope != "use" && args.Scope != "run":
+		return usage("--scope is use or run")
+	case args.Scope == "use" && (uses || until != ""):
+		return usage("--uses and --until narrow --scope run")
+	case uses && args.Uses < 1:
+		return usage("--uses is at least 1")
+	}
+	if until == "" {
+		return nil
+	}
+	t, err := moment(until, a.now())
+	if err != nil || !t.After(a.now()) {
+		return usage("--until %s is no time to come", until)
+	}
+	args.Until = t.UTC()
+	return nil
+}
+
+// moment reads a time (RFC 3339), or a span that counts from now: forward for "2h", back for "-2h".
+func moment(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+// card fetches the one card that typed names.
+func (a *app) card(ctx context.Context, typed string) (api.Approval, error) {
+	all, err := fetch[api.Approval](ctx, a, api.PathApprovalList, nil)
+	if err != nil {
+		return api.Approval{}, err
+	}
+	ids := make([]string, len(all))
+	for i, c := range all {
+		ids[i] = c.ID
+	}
+	id, err := resolve(approvalPrefix, typed, ids)
+	if err != nil {
+		return api.Approval{}, err
+	}
+	for _, c := range all {
+		if c.ID == id {
+			return c, nil
+		}
+	}
+	return api.Approval{}, api.Fail("not_found", "")
+}
+
+func (a *app) showCard(c api.Approval) {
+	a.say("card %s, expires %s", escape(c.ID), a.left(c.ExpiresAt))
+	facts(a.err, "  ",
+		"agent", fmt.Sprintf("%s (pid %d, %s, %s)", c.Agent.Command, c.Agent.ProcessID, c.Agent.Identity, short(c.Agent.ExeDigest)),
+		"run", c.AgentRun,
+		"epoch", c.ExecutionEpoch,
+		"tool", c.Tool,
+		"credential", c.Credential,
+		"target", c.Target,
+		"action", c.Summary,
+		"effect", c.Effect,
+		"plan", c.Digest,
+	)
+	for _, g := range c.Gaps {
+		facts(a.err, "  ", "mind", g)
+	}
+}
+
+// left is how long until t.
+func (a *app) left(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := t.Sub(a.now()).Round(time.Second)
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + d.String()
+}
+
+func (a *app) deny() *cobra.Command {
+	return &cobra.Command{
+		Use:   "deny ID",
+		Short: "Say no to a card",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			id := words[0]
+			if !whole(approvalPrefix, id) {
+				c, err := a.card(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				id = c.ID
+			}
+			if err := a.do(cmd.Context(), api.PathApprovalDeny, nil, api.IDArgs{ID: id}, nil, nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "denied %s\n", escape(id))
+			return nil
+		},
+	}
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/auditlog"
+	"sallyport/gateway/api"
+)
+
+func (a *app) audit() *cobra.Command {
+	return group("audit", "The audit log: verify it, read it, anchor it",
+		a.verify(), a.pin(), a.sessions(), a.activity(), a.checkpoint())
+}
+
+func (a *app) checkpoint() *cobra.Command {
+	return &cobra.Command{
+		Use:   "checkpoint",
+		Short: "Print a signed note of the log's head, for `sp audit verify --against`",
+		Long:  "Print a signed note of the log's head. Keep it away from this machine (git, e-mail, a witness): `sp audit verify --against` shows with it whether anything before was cut off.",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var c api.Checkpoint
+			if err := a.do(cmd.Context(), api.PathCheckpoint, nil, nil, nil, &c); err != nil {
+				return err
+			}
+			_, err := fmt.Fprint(a.out, c.Note)
+			return err
+		},
+	}
+}
+
+// folder is a log on disk, the gateway's own or a copy.
+type folder struct {
+	top      string // holds audit.pub and audit/
+	segments fs.FS
+	pub      []byte // what lies beside the segments; nil: nothing does
+}
+
+// openFolder opens dir, which is the folder that holds audit.pub and audit/, or
+// audit/ itself. An empty dir is this user's own log.
+func (a *app) openFolder(dir string) (folder, error) {
+	if dir == "" {
+		h, err := a.home()
+		if err != nil {
+			return folder{}, err
+		}
+		dir = h.Log()
+	}
+	if dir, err := filepath.Abs(dir); err == nil {
+		return find(dir)
+	}
+	return folder{}, usage("%s is no folder", dir)
+}
+
+func find(dir string) (folder, error) {
+	if i, err := os.Stat(dir); err != nil {
+		return folder{}, usage("%s", err)
+	} else if !i.IsDir() {
+		return folder{}, usage("%s is no folder", dir)
+	}
+	f := folder{top: dir}
+	inner := filepath.Join(dir, "audit")
+	if _, err := os.Lstat(inner); errors.Is(err, fs.ErrNotExist) {
+		if names, _ := filepath.Glob(filepath.Join(dir, "*.seg")); len(names) > 0 || filepath.Base(dir) == "audit" {
+			inner, f.top = dir, filepath.Dir(dir)
+		}
+	}
+	pub, err := readFile(filepath.Join(f.top, "audit.pub"))
+	if err == nil {
+		f.pub = pub
+	}
+	root, err := os.OpenRoot(inner) // a segment that is a link out of the folder is none
+	switch {
+	case err == nil:
+		f.segments = root.FS()
+	case errors.Is(err, fs.ErrNotExist) && f.pub != nil:
+		f.segments = noSegments{} // all of them were removed: that is for Verify to say
+	case errors.Is(err, fs.ErrNotExist):
+		return folder{}, usage("%s holds neither audit.pub nor audit/", dir)
+	default:
+		return folder{}, usage("%s", err)
+	}
+	return f, nil
+}
+
+// live says that a gateway holds the log open right now.
+func (f folder) live() bool { return auditlog.HoldsLock(f.top) }
+
+// noSegments is a folder without anything in it.
+type noSegments struct{}
+
+func (noSegments) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func (noSegments) ReadDir(string) ([]fs.DirEntry, error) { return nil, nil }

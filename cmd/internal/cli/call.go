@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"sallyport/cmd/internal/mcpshim"
+	"sallyport/gateway/api"
+	"sallyport/gateway/client"
+)
+
+// firstWait is how long a call may take, in seconds, before sp looks whether it waits for a person.
+const firstWait = 1
+
+func (a *app) call() *cobra.Command {
+	var (
+		key  string
+		wait time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "call TOOL JSON | call -",
+		Short: "Make one tool call as an agent",
+		Long: `Make one tool call as an agent, and print the whole action document, or the error
+document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
+pending, else the exit status of the code.
+
+With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…},
+answered by one line in the same order: one connection, so that one grant serves
+them all. Exit 0 if every line's call would, else the first other status.`,
+		Example: `  sp call http_request '{"url":"https://api.github.com/repos/o/r","method":"GET"}'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "-" {
+				return nil
+			}
+			return exactly("TOOL", "JSON")(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "the call's `KEY`: with the same one it is never made twice")
+	cmd.Flags().DurationVar(&wait, "wait", 40*time.Second, "answer pending after `TIME` (at least 1s)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := a.home()
+		if err != nil {
+			return err
+		}
+		agent := client.Agent(h)
+		defer agent.Close()
+		c := caller{app: a, agent: agent, wait: wait}
+		if args[0] != "-" {
+			return c.one(cmd.Context(), api.ActionRequest{Tool: args[0], Args: jsontext.Value(args[1]), IdempotencyKey: key})
+		}
+		if key != "" {
+			return usage("with - each line holds its own idempotencyKey")
+		}
+		return c.lines(cmd.Context(), a.in)
+	}
+	return cmd
+}
+
+// caller makes calls over one connection.
+type caller struct {
+	*app
+	agent *client.Client
+	wait  time.Duration
+	told  bool // that a person is waited for
+}
+
+// one makes a call and prints its document. The error is the exit status.
+func (c *caller) one(ctx context.Context, r api.ActionRequest) error {
+	x, err := c.act(ctx, r)
+	if err != nil {
+		var refused *api.Error
+		if !errors.As(err, &refused) {
+			return err
+		}
+		if err := c.document(refused); err != nil {
+			return err
+		}
+		return status(api.Lookup(refused.Code).Exit)
+	}
+	if err := c.document(x); err != nil {
+		return err
+	}
+	return status(outcomeExit(x))
+}
+
+// act waits for the action as long as it may, and says once on stderr if a person is waited for.
+func (c *caller) act(ctx context.Context, r api.ActionRequest) (api.Action, error) {
+	end := time.Now().Add(c.wait)
+	r.WaitSeconds = firstWait
+	x, err := c.agent.Act(ctx, r)
+	for err == nil && x.State != api.Done {
+		if x.State == api.Pending && !c.told {
+			c.told = true
+			c.say("sp: %s waits for approval: the operator answers with `sp approvals` and `sp approve`", escape(x.ID))
+		}
+		left := int(time.Until(end) / time.Second)
+		if left < 1 {
+			break
+		}
+		x, err = c.agent.Status(ctx, api.StatusRequest{Action: x.ID, WaitSeconds: min(left, api.WaitLimit)})
+	}
+	return x, err
+}
+
+// lines makes one call a line.
+func (c *caller) lines(ctx context.Context, in io.Reader) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	var first error
+	for ctx.Err() == nil {
+		line, err := readLine(r)
+		if err == io.EOF {
+			return first
+		}
+		if err == nil {
+			err = c.line(ctx, line)
+		}
+		var refused *api.Error
+		if errors.As(err, &refused) { // the line itself is no call
+			if err := c.document(refused); err != nil {
+				return err
+			}
+			err = status(api.Lookup(refused.Code).Exit)
+		}
+		var exit exitError
+		switch {
+		case err == nil:
+		case !errors.As(err, &exit):
+			return err
+		case first == nil:
+			first = err
+		}
+	}
+	return ctx.Err()
+}
+
+func (c *caller) line(ctx context.Context, line []byte) error {
+	var r struct {
+		Tool           string         `json:"tool"`
+		Args           jsontext.Value `json:"args"`
+		IdempotencyKey string         `json:"idempotencyKey"`
+	}
+	if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
+		return api.Fail("invalid_request", "the line is no call: "+err.Error())
+	}
+	return c.one(ctx, api.ActionRequest{Tool: r.Tool, Args: r.Args, IdempotencyKey: r.IdempotencyKey})
+}
+
+// readLine reads one line without its newline; a line past the limit is read over and refused.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for long := false; ; {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(line)+len(part) > api.FrameLimit; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err != nil && (err != io.EOF || len(line) == 0 && !long):
+			return nil, err
+		case long:
+			return nil, api.Fail("frame_too_large", "")
+		default:
+			return line, nil
+		}
+	}
+}
+
+// outcomeExit is the exit status of an action as far as it is known.
+func outcomeExit(x api.Action) int {
+	switch {
+	case x.State == api.Pending || x.State == api.Running:
+		return 0
+	case x.Outcome == "confirmed" || x.Outcome == "accepted" || x.Outcome == "redirect_not_followed":
+		return 0
+	case x.Error != nil:
+		return api.Lookup(x.Error.Code).Exit
+	default:
+		return api.Lookup(x.Outcome).Exit
+	}
+}
+
+// status is the error of an exit status.
+func status(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitError(code)
+}
+
+func (a *app) mcp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mcp",
+		Short: "Be an MCP server on stdin and stdout, for an agent's client to start",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := a.home()
+			if err != nil {
+				return err
+			}
+			in, out, err := mcpshim.TakeStdio()
+			if err != nil {
+				return err
+			}
+			agent := client.Agent(h)
+			defer agent.Close()
+			return mcpshim.Run(cmd.Context(), in, out, agent)
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// env is what a command may touch of the process.
+type env struct {
+	in       io.Reader
+	out, err io.Writer
+	inTTY    bool // stdin, stdout, stderr are terminals
+	outTTY   bool
+	errTTY   bool
+	getenv   func(string) string
+	tty      func() (*os.File, error)      // the controlling terminal
+	fd       func(n int) (*os.File, error) // a descriptor that the caller left open for us
+	spd      func() (string, error)        // the daemon's program
+	now      func() time.Time
+}
+
+func system() env {
+	return env{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		inTTY:  term.IsTerminal(int(os.Stdin.Fd())),
+		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
+		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		getenv: os.Getenv,
+		tty:    func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
+		fd:     inherited,
+		spd:    findDaemon,
+		now:    time.Now,
+	}
+}
+
+// inherited opens descriptor n if it is a file, pipe, socket or terminal. Others
+// are the runtime's own: a caller who forgot to open n must not read from one.
+func inherited(n int) (*os.File, error) {
+	if n < 0 || n == 1 || n == 2 {
+		return nil, usage("descriptor %d cannot be read from", n)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(n, &st); err != nil {
+		return nil, usage("descriptor %d is not open", n)
+	}
+	switch uint32(st.Mode) & unix.S_IFMT {
+	case unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK, unix.S_IFCHR:
+		return os.NewFile(uintptr(n), fmt.Sprintf("descriptor %d", n)), nil
+	default:
+		return nil, usage("descriptor %d is not open", n)
+	}
+}
+
+// findDaemon is the spd beside sp, else the one in PATH.
+func findDaemon() (string, error) {
+	if exe, err := os.Executable(); err == nil {
+		if exe, err = filepath.EvalSymlinks(exe); err == nil {
+			beside := filepath.Join(filepath.Dir(exe), "spd")
+			if unix.Access(beside, unix.X_OK) == nil {
+				return beside, nil
+			}
+		}
+	}
+	path, err := exec.LookPath("spd")
+	if err != nil {
+		return "", &adviceError{errors.New("find spd: it is neither beside sp nor in PATH"), "install spd beside sp"}
+	}
+	return filepath.Abs(path)
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+// Exit statuses that no code of the table stands for.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// usageError: the command line cannot be right, whatever the gateway's state.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// exitError ends sp with a status; what there is to say was said already.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// adviceError carries the step that helps.
+type adviceError struct {
+	err  error
+	next string
+}
+
+func (e *adviceError) Error() string { return e.err.Error() }
+func (e *adviceError) Unwrap() error { return e.err }
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	msg := fmt.Sprintf("unknown command %q for %q", word, cmd.CommandPath())
+	if s := cmd.SuggestionsFor(word); len(s) > 0 {
+		msg += "; did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return &usageError{msg}
+}
+
+// report says on stderr what went wrong and what to do next, and returns the exit status.
+func (a *app) report(cmd *cobra.Command, err error) int {
+	if err == nil {
+		return 0
+	}
+	var (
+		exit   exitError
+		refuse *api.Error
+		wrong  *usageError
+		advice *adviceError
+	)
+	cause, next, code := err.Error(), "", exitFailed
+	switch {
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.As(err, &refuse):
+		cause, next, code = refuse.Code+": "+refuse.Reason, refuse.Retry, api.Lookup(refuse.Code).Exit
+		if refuse.Action != "" {
+			cause += " (" + refuse.Action + ")"
+		}
+	case errors.As(err, &wrong):
+		next, code = cmd.CommandPath()+" --help", exitUsage
+	}
+	if errors.As(err, &advice) {
+		next = advice.next
+	}
+	fmt.Fprintf(a.err, "sp: %s\n", escape(cause))
+	if next != "" {
+		fmt.Fprintf(a.err, "  next: %s\n", escape(next))
+	}
+	return code
+}
+
+// exactly takes the arguments that names lists, in that order.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usage("%s is missing", names[len(args)])
+		}
+		return atMost(len(names))(nil, args)
+	}
+}
+
+func atMost(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usage("unexpected argument %q", args[n])
+		}
+		return nil
+	}
+}

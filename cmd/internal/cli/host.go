@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+func (a *app) host() *cobra.Command {
+	return group("host", "The SSH hosts that agents may be let to", a.hostAdd(), a.hostList(), a.remove("host", api.PathTargetRemove))
+}
+
+func (a *app) hostAdd() *cobra.Command {
+	var (
+		args api.HostArgs
+		key  string
+		argv []string
+	)
+	cmd := &cobra.Command{
+		Use:   "add NAME --address HOST:PORT --user USER --credential CRED (--host-key FILE | --enrol)",
+		Short: "Add an SSH host, its key pinned",
+		Long: `Add an SSH host, its key pinned: from a .pub file or known_hosts lines, or with
+--enrol as the host presents it now, to be compared with the host's own word.`,
+		Example: `  sp host add web --address web.example.org:22 --user deploy --credential deploy-key \
+     --host-key web.pub --allow-argv '["systemctl","status","*"]'`,
+		Args: exactly("NAME"),
+	}
+	ask := a.asker(cmd)
+	f := cmd.Flags()
+	f.StringVar(&args.Address, "address", "", "`HOST:PORT`")
+	f.StringVar(&args.User, "user", "", "the user's `NAME` on the host")
+	f.StringVar(&args.Credential, "credential", "", "the `NAME` of an ssh-key credential")
+	f.StringVar(&key, "host-key", "", "pin the key in `FILE`: a .pub file or known_hosts lines")
+	f.BoolVar(&args.Enrol, "enrol", false, "ask the host for its key and pin that")
+	f.StringArrayVar(&args.AllowNetwork, "allow-network", nil, "a private network the host may be in: `CIDR` (repeatable)")
+	f.StringArrayVar(&argv, "allow-argv", nil, "a command agents may ask for, as a `JSON` array of words; * is one word (repeatable)")
+	f.BoolVar(&args.AllowShell, "allow-shell", false, "also raw shell strings, each asked for")
+	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		args.Name = words[0]
+		if err := hostArgs(&args, key, argv); err != nil {
+			return err
+		}
+		proof, err := ask.proof(cmd.Context(), false)
+		if err != nil {
+			return err
+		}
+		var h api.Host
+		if err := a.do(cmd.Context(), api.PathTargetAdd, proof, args, nil, &h); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "added %s: %s@%s\n", escape(h.Name), escape(h.User), escape(h.Address))
+		for _, k := range h.HostKeys {
+			fmt.Fprintf(a.out, "  host key %s\n", escape(k))
+		}
+		if args.Enrol {
+			a.say("compare the host key with what the host itself says (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub)")
+		}
+		return nil
+	}
+	return cmd
+}
+
+// hostArgs completes args from the flags that are no plain words.
+func hostArgs(args *api.HostArgs, key string, argv []string) error {
+	switch {
+	case args.Address == "":
+		return usage("--address is missing")
+	case args.User == "":
+		return usage("--user is missing")
+	case args.Credential == "":
+		return usage("--credential is missing")
+	case (key == "") == !args.Enrol:
+		return usage("give exactly one of --host-key and --enrol")
+	}
+	if key != "" {
+		b, err := readFile(key)
+		if err != nil {
+			return err
+		}
+		args.HostKey = string(b)
+	}
+	for _, text := range argv {
+		var words []string
+		if err := json.Unmarshal([]byte(text), &words); err != nil || len(words) == 0 {
+			return usage("--allow-argv %s is no JSON array of words", text)
+		}
+		args.AllowArgv = append(args.AllowArgv, words)
+	}
+	return nil
+}
+
+func (a *app) hostList() *cobra.Command {
+	return listing(a, "ls", "List the hosts", api.PathTargetList,
+		[]string{"NAME", "ADDRESS", "USER", "CREDENTIAL", "SHELL", "HOST KEYS", "RULES"},
+		func(h api.Host) []string {
+			return []string{h.Name, h.Address, h.User, h.Credential, h.Shell, strings.Join(h.HostKeys, "; "), strings.Join(h.Rules, "; ")}
+		})
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"sallyport/gateway/api"
+)
+
+// passphraseLimit bounds a passphrase, in bytes.
+const passphraseLimit = 4096
+
+// asker collects the operator's proof: from a descriptor, else at the terminal.
+type asker struct {
+	a   *app
+	fd  int // -1: ask at the terminal
+	was *api.Proof
+}
+
+// asker adds the flag --passphrase-fd to cmd.
+func (a *app) asker(cmd *cobra.Command) *asker {
+	p := &asker{a: a}
+	cmd.Flags().IntVar(&p.fd, "passphrase-fd", -1, "read the operator's passphrase from descriptor `N`, to its end")
+	return p
+}
+
+// early reads the descriptor, if one is named: before anything else opens one that could get its number.
+func (p *asker) early() error {
+	if p.fd < 0 || p.was != nil {
+		return nil
+	}
+	secret, err := p.a.readFD(p.fd)
+	if err != nil {
+		return err
+	}
+	p.was, err = proofOf(secret)
+	return err
+}
+
+// proof is the operator's proof. twice asks again, for a passphrase that is being set.
+func (p *asker) proof(ctx context.Context, twice bool) (*api.Proof, error) {
+	if err := p.early(); err != nil || p.was != nil {
+		return p.was, err
+	}
+	secret, err := p.a.prompt(ctx, "passphrase: ")
+	if err != nil {
+		return nil, err
+	}
+	if twice {
+		again, err := p.a.prompt(ctx, "again: ")
+		if err != nil {
+			return nil, err
+		}
+		defer clear(again)
+		if !bytes.Equal(secret, again) {
+			clear(secret)
+			return nil, &adviceError{errors.New("the two passphrases differ"), "try again"}
+		}
+	}
+	return proofOf(secret)
+}
+
+func proofOf(secret []byte) (*api.Proof, error) {
+	defer clear(secret)
+	switch {
+	case len(secret) == 0:
+		return nil, api.Fail("proof_required", "the passphrase is empty")
+	case !utf8.Valid(secret):
+		return nil, usage("the passphrase is not UTF-8")
+	}
+	return &api.Proof{Kind: "passphrase", Value: string(secret)}, nil
+}
+
+// readFD reads descriptor n to its end and drops one trailing newline.
+func (a *app) readFD(n int) ([]byte, error) {
+	f, err := a.fd(n)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readSecret(f, passphraseLimit, fmt.Sprintf("descriptor %d", n))
+}
+
+// readSecret reads r to its end, at most limit bytes, and drops one trailing newline.
+func readSecret(r io.Reader, limit int, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+2))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	if len(b) > limit {
+		return nil, usage("%s holds more than %d bytes", what, limit)
+	}
+	return b, nil
+}
+
+// value reads a credential's value: at the terminal without echo, or stdin where that is none.
+func (a *app) value(ctx context.Context, ask string, lines bool) ([]byte, error) {
+	var (
+		b   []byte
+		err error
+	)
+	switch {
+	case !a.inTTY:
+		b, err = readSecret(a.in, api.ValueLimit, "stdin")
+	case lines:
+		return nil, usage("this value has several lines: give it on stdin, as in `… < FILE`")
+	default:
+		b, err = a.prompt(ctx, ask)
+	}
+	if err == nil && len(b) == 0 {
+		return nil, usage("the value is empty")
+	}
+	return b, err
+}
+
+// prompt asks at the controlling terminal, without echo. An interrupt gives the terminal its echo back.
+func (a *app) prompt(ctx context.Context, ask string) ([]byte, error) {
+	tty, err := a.tty()
+	if err != nil {
+		return nil, api.Fail("proof_required", "there is no terminal to ask at")
+	}
+	fd := int(tty.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		tty.Close()
+		return nil, api.Fail("proof_required", "there is no terminal to ask at")
+	}
+	fmt.Fprint(tty, ask)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // ends with the line, or with the process: nothing wakes a terminal's read
+		b, err := term.ReadPassword(fd)
+		read <- line{b, err}
+	}()
+	select {
+	case l := <-read:
+		fmt.Fprintln(tty)
+		tty.Close()
+		if l.err != nil && !errors.Is(l.err, io.EOF) {
+			return nil, fmt.Errorf("read terminal: %w", l.err)
+		}
+		return l.text, nil
+	case <-ctx.Done():
+		restore(tty, before)
+		return nil, errInterrupted
+	}
+}
+
+// restore leaves tty open: its reader still holds the descriptor's number.
+func restore(tty *os.File, before *term.State) {
+	term.Restore(int(tty.Fd()), before)
+	fmt.Fprintln(tty)
+}

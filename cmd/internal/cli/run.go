@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+// runPrefix starts the id of every run.
+const runPrefix = "run_"
+
+// silence is how long a revocation may take before sp says what else helps.
+const silence = 2 * time.Second
+
+func (a *app) runs() *cobra.Command {
+	return group("run", "The agent runs: one live instance of a client each", a.runList(), a.runShow(), a.runRevoke())
+}
+
+func (a *app) runList() *cobra.Command {
+	return listing(a, "ls", "List the runs", api.PathRunList,
+		[]string{"ID", "STATE", "AGENT", "PID", "IDENTITY", "CALLS", "OPENED"},
+		func(r api.Run) []string {
+			return []string{r.ID, r.State, r.Agent.Command, strconv.Itoa(r.Agent.ProcessID), r.Agent.Identity, strconv.Itoa(r.Calls), stamp(r.OpenedAt)}
+		})
+}
+
+func (a *app) runShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "show RUN", Short: "Show one run", Args: exactly("RUN")}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		id, err := a.runID(cmd.Context(), words[0])
+		if err != nil {
+			return err
+		}
+		var r api.Run
+		if err := a.do(cmd.Context(), api.PathRunShow, nil, api.IDArgs{ID: id}, nil, &r); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.document(r)
+		}
+		a.showRun(r)
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) showRun(r api.Run) {
+	facts(a.out, "",
+		"run", r.ID,
+		"state", r.State,
+		"agent", fmt.Sprintf("%s (pid %d)", r.Agent.Command, r.Agent.ProcessID),
+		"identity", r.Agent.Identity,
+		"program", r.Agent.ExeDigest,
+		"opened", stamp(r.OpenedAt),
+		"client gone", stamp(r.ClientUnavailableAt),
+		"last action", stamp(r.LastActionStartedAt),
+		"revoked", stamp(r.RevokedAt),
+		"calls", strconv.Itoa(r.Calls),
+	)
+	for _, e := range r.Epochs {
+		facts(a.out, "", "epoch", fmt.Sprintf("%s %s %s (pid %d)", e.ID, e.State, e.ServerLabel, e.ProcessID))
+	}
+}
+
+func (a *app) runRevoke() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "revoke RUN",
+		Short: "End a run's authority, now and for good",
+		Long: `End a run's authority, now and for good. After it returned no write of a request of
+that run begins; what had already left is listed, as it ended. Needs no proof.`,
+		Args: exactly("RUN"),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		late := time.AfterFunc(silence, func() {
+			a.say("sp: no answer from the gateway after %s\n  next: if it stays silent, end it with `kill -9`: a dead gateway lets nothing through", silence)
+		})
+		defer late.Stop()
+		id, err := a.runID(cmd.Context(), words[0])
+		if err != nil {
+			return err
+		}
+		var r api.Revoked
+		if err := a.do(cmd.Context(), api.PathRunRevoke, nil, api.IDArgs{ID: id}, nil, &r); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.document(r)
+		}
+		return a.showRevoked(r)
+	}
+	return cmd
+}
+
+func (a *app) showRevoked(r api.Revoked) error {
+	fmt.Fprintf(a.out, "%s is %s\n", escape(r.Run.ID), escape(r.Run.State))
+	if len(r.Left) == 0 {
+		fmt.Fprintln(a.out, "nothing had left that was still under way")
+		return nil
+	}
+	fmt.Fprintf(a.out, "already left (%d):\n", len(r.Left))
+	return table(a.out, actionHeads, actionRows(r.Left))
+}
+
+// runID completes what the operator typed.
+func (a *app) runID(ctx context.Context, typed string) (string, error) {
+	if whole(runPrefix, typed) {
+		return typed, nil
+	}
+	all, err := fetch[api.Run](ctx, a, api.PathRunList, nil)
+	if err != nil {
+		return "", err
+	}
+	ids := make([]string, len(all))
+	for i, r := range all {
+		ids[i] = r.ID
+	}
+	return resolve(runPrefix, typed, ids)
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+
+	"sallyport/auditlog"
+)
+
+// showVerdict prints what was found, for people. It always says what was not excluded.
+func (a *app) showVerdict(v verdict) {
+	colour := amber
+	switch v.exit() {
+	case 0:
+		colour = green
+	case exitBroken:
+		colour = red
+	}
+	fmt.Fprintf(a.out, "verdict       %s\n", a.paint(colour, v.Verdict))
+	if v.Verdict == auditlog.Broken {
+		facts(a.out, "",
+			"kind        ", v.Kind,
+			"segment     ", v.Segment,
+			"offset      ", fmt.Sprint(v.Offset),
+			"sequence    ", fmt.Sprint(v.Seq),
+			"what        ", v.Detail,
+		)
+	}
+	if v.Segments > 0 {
+		facts(a.out, "",
+			"segments    ", fmt.Sprint(v.Segments),
+			"records     ", fmt.Sprintf("%d in %d commits", v.Records, v.Commits),
+			"chain head  ", v.Head,
+			"tree root   ", v.Root,
+			"signed      ", span(v),
+			"torn        ", torn(v),
+			"open intents", fmt.Sprint(v.OpenIntents),
+			"throughput  ", throughput(v),
+		)
+	}
+	facts(a.out, "", "key         ", key(v))
+	if v.Verdict != auditlog.Broken {
+		facts(a.out, "", "anchored    ", a.anchored(v))
+	}
+}
+
+func span(v verdict) string {
+	if v.First.IsZero() {
+		return ""
+	}
+	return stamp(v.First) + " to " + stamp(v.Last)
+}
+
+func torn(v verdict) string {
+	switch {
+	case v.Verdict == auditlog.Live:
+		return "no: a gateway is writing at the end of " + v.Segment
+	case v.Verdict == auditlog.Torn:
+		return fmt.Sprintf("%s at offset %d: %s; the gateway's next start explains it", v.Segment, v.Offset, v.Detail)
+	case v.Torn > 0:
+		return fmt.Sprintf("%d bytes that crashes left, each explained by the segment after it", v.Torn)
+	default:
+		return "none"
+	}
+}
+
+func throughput(v verdict) string {
+	if v.took <= 0 {
+		return ""
+	}
+	const mib = 1 << 20
+	size := float64(v.Bytes) / mib
+	return fmt.Sprintf("%.1f MiB in %s, %.0f MiB/s", size, v.took.Round(1e6), size/v.took.Seconds())
+}
+
+func key(v verdict) string {
+	switch {
+	case v.Fingerprint == "":
+		return ""
+	case v.trust.pinned:
+		return v.Fingerprint + ", pinned by " + v.trust.by
+	default:
+		return v.Fingerprint + ", NOT pinned: it is " + v.trust.by + ". Compare it with what `sp init` printed, then give --fingerprint or pin it"
+	}
+}
+
+func (a *app) anchored(v verdict) string {
+	if v.Anchored != "" {
+		return "by " + v.against + ": " + v.Anchored
+	}
+	return "no: truncation before " + stamp(a.now()) + " cannot be excluded: no checkpoint given"
+}
