@@ -1,0 +1,101 @@
+package httpexec
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// pair is a decoded query pair, or a header. bare: the query key came without "=".
+type pair struct {
+	name, value string
+	bare        bool
+}
+
+// parseQuery reads key=value pairs separated by "&"; "+" and %20 are a space
+// (WHATWG URL, application/x-www-form-urlencoded). Order and repetition are kept.
+func parseQuery(s string) ([]pair, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out []pair
+	for part := range strings.SplitSeq(s, "&") {
+		k, v, eq := strings.Cut(part, "=")
+		k, err := unescape(strings.ReplaceAll(k, "+", " "))
+		if err != nil {
+			return nil, errors.New("query holds a bad percent escape")
+		}
+		v, err = unescape(strings.ReplaceAll(v, "+", " "))
+		if err != nil {
+			return nil, errors.New("query holds a bad percent escape")
+		}
+		p := pair{name: k, value: v, bare: !eq}
+		if err := checkQuery(p); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// checkQuery refuses pairs that servers read in different ways, and the keys by which
+// a framework changes the method that a rule has allowed.
+func checkQuery(p pair) error {
+	switch {
+	case p.name == "":
+		return errors.New("query holds an empty key")
+	case !utf8.ValidString(p.name) || !utf8.ValidString(p.value):
+		return errors.New("query is not UTF-8")
+	case strings.Contains(p.name, "\x00") || strings.Contains(p.value, "\x00"):
+		return errors.New("query holds a NUL")
+	case strings.EqualFold(p.name, "_method") || methodOverride(strings.ToLower(p.name)):
+		return errors.New("query key " + quote(p.name) + " overrides the method; name the method itself")
+	}
+	return nil
+}
+
+// withQuery appends the entries of m in the order of their keys.
+func withQuery(q []pair, m map[string]string) ([]pair, error) {
+	names := make([]string, 0, len(m))
+	for k := range m {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		p := pair{name: k, value: m[k]}
+		if err := checkQuery(p); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(q, func(o pair) bool { return o.name == k }) {
+			return nil, errors.New("query key " + quote(k) + " stands in url and in query")
+		}
+		q = append(q, p)
+	}
+	return q, nil
+}
+
+func encodeQuery(q []pair) string {
+	var b strings.Builder
+	for i, p := range q {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		escapeQuery(&b, p.name)
+		if !p.bare {
+			b.WriteByte('=')
+			escapeQuery(&b, p.value)
+		}
+	}
+	return b.String()
+}
+
+func escapeQuery(b *strings.Builder, s string) {
+	for i := range len(s) {
+		if unreserved(s[i]) {
+			b.WriteByte(s[i])
+		} else {
+			writeEscape(b, s[i])
+		}
+	}
+}

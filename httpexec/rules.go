@@ -1,0 +1,171 @@
+package httpexec
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Spec is a credential's rules as the gateway stores them (JSON, camelCase keys).
+type Spec struct {
+	Kind              string   `json:"kind"`                        // bearer, basic or header
+	Allow             []string `json:"allow"`                       // at least one rule, see the package comment
+	AllowHeader       []string `json:"allowHeader,omitempty"`       // NAME or NAME=PATTERN; "*" in PATTERN is any run of characters
+	AllowNetwork      []string `json:"allowNetwork,omitempty"`      // CIDR blocks allowed besides public addresses
+	AllowHTTP         bool     `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
+	Username          string   `json:"username,omitempty"`          // kind basic
+	Header            string   `json:"header,omitempty"`            // kind header: the header's name
+	Format            string   `json:"format,omitempty"`            // kind header: its value, with one %s; "%s" when empty
+	CA                string   `json:"ca,omitempty"`                // PEM certificates that replace the system's roots
+	Scrub             string   `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
+	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
+}
+
+// Rules are a Spec, compiled. The zero value allows nothing.
+type Rules struct {
+	spec    Spec
+	allow   []rule
+	headers []pair // lower-case name, pattern; bare: any value
+	nets    []netip.Prefix
+	roots   *x509.CertPool // nil: the system's
+}
+
+const (
+	maxRules = 256
+	maxSpec  = 512 << 10
+)
+
+// ParseRules reads the JSON form of a Spec. Each error names the field and what to write.
+func ParseRules(b []byte) (Rules, error) {
+	if len(b) > maxSpec {
+		return Rules{}, errors.New("parse rules: longer than 512 KiB")
+	}
+	var s Spec
+	if err := json.Unmarshal(b, &s, json.RejectUnknownMembers(true)); err != nil {
+		return Rules{}, fmt.Errorf("parse rules: %w", err)
+	}
+	return s.compile()
+}
+
+func (s Spec) compile() (Rules, error) {
+	r := Rules{spec: s}
+	if err := s.checkInjection(); err != nil {
+		return Rules{}, err
+	}
+	if s.Scrub != "" && s.Scrub != "on" && s.Scrub != "off" {
+		return Rules{}, errors.New(`scrub: write "on" or "off"`)
+	}
+	if len(s.Allow) == 0 {
+		return Rules{}, errors.New(`allow: empty; add at least one rule, like "GET https://api.example.com/v1/**"`)
+	}
+	if len(s.Allow)+len(s.AllowHeader)+len(s.AllowNetwork) > maxRules {
+		return Rules{}, fmt.Errorf("allow: more than %d rules; make them wider or use a second credential", maxRules)
+	}
+	for i, text := range s.Allow {
+		one, err := parseRule(text)
+		if err != nil {
+			return Rules{}, fmt.Errorf("allow[%d]: %w", i, err)
+		}
+		if one.origin.scheme == "http" && !s.AllowHTTP && !one.origin.loopback() {
+			return Rules{}, fmt.Errorf("allow[%d]: http shows the secret to the network; write https, or say allowHttp", i)
+		}
+		r.allow = append(r.allow, one)
+	}
+	for i, text := range s.AllowHeader {
+		p, err := s.parseAllowHeader(text)
+		if err != nil {
+			return Rules{}, fmt.Errorf("allowHeader[%d]: %w", i, err)
+		}
+		r.headers = append(r.headers, p)
+	}
+	for i, text := range s.AllowNetwork {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return Rules{}, fmt.Errorf("allowNetwork[%d]: write a network like 10.0.0.0/8 or 127.0.0.1/32", i)
+		}
+		r.nets = append(r.nets, p)
+	}
+	if s.CA != "" {
+		var err error
+		if r.roots, err = parseCA(s.CA); err != nil {
+			return Rules{}, fmt.Errorf("ca: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// loopback: names that are loopback by definition (RFC 6761). The dial holds them to it.
+func (o origin) loopback() bool {
+	a, err := netip.ParseAddr(o.host)
+	return err == nil && a.IsLoopback() || o.host == "localhost" || strings.HasSuffix(o.host, ".localhost")
+}
+
+func (s Spec) parseAllowHeader(text string) (pair, error) {
+	name, pattern, has := strings.Cut(text, "=")
+	if err := refusedHeader(name); err != nil {
+		return pair{}, errors.New(err.(*RequestError).Reason)
+	}
+	n := strings.ToLower(name)
+	if strings.EqualFold(n, s.injected()) || strings.EqualFold(n, s.IdempotencyHeader) {
+		return pair{}, fmt.Errorf("header %s: the gateway sets it", name)
+	}
+	if strings.IndexFunc(pattern, func(c rune) bool { return c < ' ' || c > '~' }) >= 0 {
+		return pair{}, fmt.Errorf("header %s: its pattern must be printable ASCII", name)
+	}
+	return pair{name: n, value: pattern, bare: !has}, nil
+}
+
+func parseCA(text string) (*x509.CertPool, error) {
+	pool, n := x509.NewCertPool(), 0
+	for rest := []byte(text); ; {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			if strings.TrimSpace(string(rest)) != "" {
+				return nil, errors.New("text that is no PEM block; give certificates only")
+			}
+			break
+		}
+		if b.Type != "CERTIFICATE" {
+			return nil, errors.New("a PEM block that is no CERTIFICATE; give certificates only")
+		}
+		c, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: not readable", n+1)
+		}
+		pool.AddCert(c)
+		n++
+	}
+	if n == 0 {
+		return nil, errors.New("no PEM certificate in it")
+	}
+	return pool, nil
+}
+
+// Spec is what the rules were made from.
+func (r Rules) Spec() Spec { return r.spec }
+
+// Origins are the distinct origins of the rules in order; one may have a "*." host.
+func (r Rules) Origins() []string {
+	var out []string
+	for _, one := range r.allow {
+		if o := one.origin.String(); !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Strings are the rules as one would type them after --allow.
+func (r Rules) Strings() []string {
+	out := make([]string, len(r.allow))
+	for i, one := range r.allow {
+		out[i] = one.String()
+	}
+	return out
+}
