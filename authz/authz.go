@@ -126,7 +126,7 @@ type Request struct {
 	Unbound          Reason // rung 5: why it matches no rule; "" only if Bound
 	Bound            bool   // exactly one credential's rule matched
 	Tool             string
-	Credential       string // name; "" for a tool that needs none
+	Credential       string // name; a tool that needs none has "", and its grant says "" too
 	Target           string
 	Digest           string
 	Effect           Effect

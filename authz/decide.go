@@ -184,7 +184,7 @@ func (g *Grant) admits(f *Facts) bool {
 	return g.State == GrantLive && g.ID != "" &&
 		g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch &&
 		slices.Contains(g.Tools, q.Tool) &&
-		(q.Credential == "" || slices.Contains(g.Credentials, q.Credential)) &&
+		slices.Contains(g.Credentials, q.Credential) &&
 		(g.Version == 0 || g.Version == q.Version) &&
 		(g.Digest == "" || g.Digest == q.Digest) &&
 		g.Contract == f.Catalog.Contract &&

@@ -186,6 +186,15 @@ func TestWeakAsksEachUse(t *testing.T) {
 	}
 }
 
+// An earlier epoch's approval is no hindrance to a call that this epoch's own grant covers.
+func TestOwnGrantIsNotStale(t *testing.T) {
+	f := allowed()
+	f.Approved = "ep_0"
+	if got := Decide(f); got.Verdict != Allow {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // A read may be repeated while an identical call has no known outcome: it changes nothing.
 func TestReadPassesUnresolved(t *testing.T) {
 	f := allowed()
@@ -263,9 +272,7 @@ func TestForgottenFact(t *testing.T) {
 		"Request.AuditDown", "Load.RateLimited", // zero already
 		"Approved",                         // an unsupervised caller
 		"Request.Target", "Request.Effect", // judged by binding; unknown counts as destructive
-		"Request.Credential",                     // a tool that needs none: no secret is lent
 		"Request.Confirm",                        // always asks; the approval stands
-		"Grants[0].Credentials[0]",               // see the case below
 		"Grants[0].Digest",                       // any request in scope
 		"Grants[0].Counted", "Grants[0].Version", // uncounted, any version
 		"Grants[0].Ends", "Grants[0].Ends.Wall", "Grants[0].Ends.Boot", "Approval.Ends", "Approval.Ends.Wall", "Approval.Ends.Boot", // no end
@@ -281,7 +288,7 @@ func TestForgottenFact(t *testing.T) {
 		if path != "" {
 			paths[path] = true
 			v.SetZero()
-			if d := Decide(f); d.Verdict == Allow && !slices.Contains(stated, path) {
+			if d := Decide(f); (d.Verdict == Allow) != slices.Contains(stated, path) {
 				t.Errorf("without %s: %+v", path, d)
 			}
 		}
@@ -314,6 +321,8 @@ func TestNarrowestGrantIsSpent(t *testing.T) {
 	wide.ID, wide.Digest, wide.Counted, wide.Uses = "gr_wide", "", false, 0
 	counted.ID, counted.Digest = "gr_counted", ""
 	once.ID = "gr_once"
+	other := wide
+	other.ID = "gr_other"
 	for _, c := range []struct {
 		want   string
 		grants []Grant
@@ -322,6 +331,8 @@ func TestNarrowestGrantIsSpent(t *testing.T) {
 		{"gr_once", []Grant{once, wide, counted}},
 		{"gr_counted", []Grant{wide, counted}},
 		{"gr_wide", []Grant{wide}},
+		{"gr_wide", []Grant{wide, other}},
+		{"gr_other", []Grant{other, wide}},
 	} {
 		f := allowed()
 		f.Grants = c.grants
