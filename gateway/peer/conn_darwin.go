@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"net"
+	"time"
 )
 
 // Conn returns a connection on which every Read checks that the process which
@@ -12,12 +13,12 @@ import (
 func Conn(c *net.UnixConn, p *Process) net.Conn { return &conn{c, p} }
 
 type conn struct {
-	*net.UnixConn
+	c *net.UnixConn
 	p *Process
 }
 
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.UnixConn.Read(b)
+	n, err := c.c.Read(b)
 	if n <= 0 || err != nil {
 		return max(n, 0), err
 	}
@@ -29,10 +30,11 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ListenAbstract returns ErrUnsupported: macOS has no abstract names.
-func ListenAbstract() (l *net.UnixListener, addr string, err error) {
-	return nil, "", fmt.Errorf("listen: abstract names: %w", ErrUnsupported)
-}
-
-// markListener has nothing to set here; the path's mode is set by Listen.
-func markListener(int) error { return nil }
+func (c *conn) Write(b []byte) (int, error)        { return c.c.Write(b) }
+func (c *conn) Close() error                       { return c.c.Close() }
+func (c *conn) CloseWrite() error                  { return c.c.CloseWrite() }
+func (c *conn) LocalAddr() net.Addr                { return c.c.LocalAddr() }
+func (c *conn) RemoteAddr() net.Addr               { return c.c.RemoteAddr() }
+func (c *conn) SetDeadline(t time.Time) error      { return c.c.SetDeadline(t) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.c.SetReadDeadline(t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.c.SetWriteDeadline(t) }

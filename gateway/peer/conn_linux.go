@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,10 +43,10 @@ func (c *conn) Read(b []byte) (int, error) {
 		return 0, c.err
 	}
 	n, oobn, flags, _, err := c.c.ReadMsgUnix(b, c.oob[:])
-	if err != nil || n <= 0 { // n is -1 with an error
-		if err == nil {
-			err = io.EOF
-		}
+	if errors.Is(err, io.EOF) || err == nil && n == 0 {
+		return 0, io.EOF // bare, as readers compare it
+	}
+	if err != nil { // n is -1
 		return 0, err
 	}
 	if err := c.check(c.oob[:oobn], flags); err != nil {

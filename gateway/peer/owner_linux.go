@@ -15,21 +15,39 @@ import (
 const launchersMax = 32
 
 // Owner finds the process whose run p belongs to, and the launchers passed on
-// the way (without p). A process that is no launcher is its own owner. From a
-// launcher the way goes to whoever holds the other end of its stdin, else to its
-// parent. ours says which digests are our own programs; they are launchers, and
-// so are a shell started with -c, env, npx, uvx, npm and the like. Where the way
-// ends at an adopter (pid 1, a subreaper), the owner is p itself, marked weak.
+// the way (without p): all processes between p and an owner above it, nearest
+// first, else those that led to the owner. A process that is no launcher is its
+// own owner. From a launcher the way goes to whoever holds the other end of its
+// stdin, else to its parent. ours says which digests are our own programs; they
+// are launchers, and so are a shell started with -c, env, npx, uvx, npm and the
+// like. Where the way ends at an adopter (pid 1, a subreaper), the owner is p
+// itself, marked weak.
 //
 // This names a run and proves nothing: any process can place itself below
 // another, and pass descriptors. The caller closes all that is returned; the
 // owner is never p's own value.
 func (p *Process) Owner(ours func(exeDigest string) bool) (*Process, []*Process, error) {
-	at, err := p.duplicate("")
+	owner, passed, err := p.walk(ours)
+	if err == nil && owner == nil {
+		owner, err = p.duplicate(WeakAdopted)
+	}
 	if err != nil {
+		closeAll(passed)
 		return nil, nil, fmt.Errorf("find owner: %w", err)
 	}
-	var passed []*Process
+	if chain := p.below(owner); chain != nil {
+		closeAll(passed)
+		passed = chain
+	}
+	return owner, passed, nil
+}
+
+// walk goes from launcher to starter; owner is nil if it ends at an adopter.
+func (p *Process) walk(ours func(string) bool) (owner *Process, passed []*Process, err error) {
+	at, err := p.duplicate("")
+	if err != nil {
+		return nil, nil, err
+	}
 	for len(passed) < launchersMax {
 		if !ours(at.facts.ExeDigest) && !launches(at.facts.Exe, at.facts.Args) {
 			return at, passed, nil
@@ -40,21 +58,41 @@ func (p *Process) Owner(ours func(exeDigest string) bool) (*Process, []*Process,
 		} else {
 			passed = append(passed, at)
 		}
-		if err != nil {
-			closeAll(passed)
-			return nil, nil, fmt.Errorf("find owner: %w", err)
+		if next == nil || err != nil {
+			return nil, passed, err
 		}
-		if next == nil {
-			break
+		if next.key == p.key { // a loop of descriptors
+			next.Close()
+			return nil, passed, nil
 		}
 		at = next
 	}
-	self, err := p.duplicate(WeakAdopted)
-	if err != nil {
-		closeAll(passed)
-		return nil, nil, fmt.Errorf("find owner: %w", err)
+	at.Close()
+	return nil, passed, nil
+}
+
+// below pins the processes between p and owner; nil if owner isn't above p, or
+// if they go meanwhile.
+func (p *Process) below(owner *Process) []*Process {
+	var chain []*Process
+	reached := false
+	err := p.handle.climb(func(h handle) (bool, error) {
+		key, _, err := h.key()
+		if err != nil || key == owner.key {
+			reached = err == nil
+			return true, err
+		}
+		q, err := pinKin(h)
+		if err == nil {
+			chain = append(chain, q)
+		}
+		return len(chain) > launchersMax, err
+	})
+	if err != nil || !reached {
+		closeAll(chain)
+		return nil
 	}
-	return self, passed, nil
+	return chain
 }
 
 // starter is who started the launcher p: stdin's owner, else the parent; nil if
