@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -48,7 +50,7 @@ func (v *Vault) Prepare(k Key, o CreateOptions) (*Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare vault: %w", err)
 	}
-	scrypt, err := age.NewScryptRecipient(string(k.m.passphrase))
+	scrypt, err := age.NewScryptRecipient(string(k.material().passphrase))
 	if err != nil {
 		return nil, fmt.Errorf("prepare vault: %w", err)
 	}
@@ -80,6 +82,13 @@ func (d *Draft) Seal(use string, ad, plain []byte) ([]byte, error) {
 	}
 	return d.keys.sealUse(use, ad, plain), nil
 }
+
+// String is the vault id alone, and so are all other printed forms.
+func (d *Draft) String() string               { return "draft of vault " + d.VaultID }
+func (d *Draft) GoString() string             { return d.String() }
+func (d *Draft) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, d.String()) }
+func (d *Draft) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d *Draft) LogValue() slog.Value         { return slog.StringValue(d.String()) }
 
 // Discard wipes the draft's keys. It does nothing after a Commit that stored it.
 func (d *Draft) Discard() {

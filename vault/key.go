@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"filippo.io/age"
 )
@@ -13,7 +14,11 @@ import (
 const redacted = "[redacted]"
 
 // Key is what opens a slot. The zero Key opens none. It prints as redacted.
-type Key struct{ m *material } // a pointer: fmt prints an address even where it can't call Format
+type Key struct{ h *holder }
+
+// holder keeps the material where fmt can't follow: given a bad verb, fmt
+// prints what an unexported pointer points to, but never an atomic one.
+type holder struct{ m atomic.Pointer[material] }
 
 type material struct {
 	passphrase []byte
@@ -22,17 +27,33 @@ type material struct {
 
 // Passphrase is the key of a scrypt slot. p is copied; the copy lives until
 // Wipe.
-func Passphrase(p []byte) Key { return Key{&material{passphrase: bytes.Clone(p)}} }
+func Passphrase(p []byte) Key { return newKey(&material{passphrase: bytes.Clone(p)}) }
 
 // Recovery is the key of a recovery slot: the identity that Prepare gave,
 // "AGE-SECRET-KEY-PQ-1…".
-func Recovery(identity string) Key { return Key{&material{recovery: identity}} }
+func Recovery(identity string) Key { return newKey(&material{recovery: identity}) }
 
-// Wipe clears the passphrase. The key opens nothing afterwards.
+func newKey(m *material) Key {
+	h := &holder{}
+	h.m.Store(m)
+	return Key{h}
+}
+
+func (k Key) material() material {
+	if k.h != nil {
+		if m := k.h.m.Load(); m != nil {
+			return *m
+		}
+	}
+	return material{}
+}
+
+// Wipe clears the passphrase; the key opens nothing afterwards. It must not run
+// beside an Unlock or Check with this key.
 func (k Key) Wipe() {
-	if k.m != nil {
-		clear(k.m.passphrase)
-		*k.m = material{}
+	clear(k.material().passphrase)
+	if k.h != nil {
+		k.h.m.Store(nil)
 	}
 }
 
@@ -42,18 +63,21 @@ func (Key) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, redacted) }
 func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 func (Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 func (Key) LogValue() slog.Value         { return slog.StringValue(redacted) }
-func (k Key) isPassphrase() bool         { return k.m != nil && len(k.m.passphrase) > 0 }
+
+func (k Key) isPassphrase() bool { return len(k.material().passphrase) > 0 }
+
 func (k Key) identity() (age.Identity, error) {
+	m := k.material()
 	switch {
-	case k.isPassphrase():
-		i, err := age.NewScryptIdentity(string(k.m.passphrase))
+	case len(m.passphrase) > 0:
+		i, err := age.NewScryptIdentity(string(m.passphrase))
 		if err != nil {
 			return nil, ErrWrongKey
 		}
 		i.SetMaxWorkFactor(maxWorkFactor)
 		return i, nil
-	case k.m != nil && k.m.recovery != "":
-		i, err := age.ParseHybridIdentity(k.m.recovery)
+	case m.recovery != "":
+		i, err := age.ParseHybridIdentity(m.recovery)
 		if err != nil {
 			return nil, ErrWrongKey // age's own error quotes what was typed
 		}

@@ -17,8 +17,9 @@ type Ref struct {
 }
 
 // Secret is a plaintext on loan. It prints as redacted whatever the verb.
-type Secret struct{ l *loan } // a pointer: fmt prints an address even where it can't call Format
+type Secret struct{ l *loan }
 
+// loan keeps the plaintext where fmt can't follow, as holder does.
 type loan struct{ b atomic.Pointer[[]byte] }
 
 // Bytes returns the plaintext. It and the bytes it gave are valid only inside
