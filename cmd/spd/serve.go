@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/BurntSushi/toml"
+
+	"sallyport/gateway"
+	"sallyport/gateway/home"
+	"sallyport/gateway/peer"
+)
+
+// workFactor is scrypt's log2 N for a new vault's passphrase slot: 256 MiB and about a second a guess.
+const workFactor = 18
+
+// serve is the daemon: hardened first, then opened, then listening.
+func serve(ctx context.Context) error {
+	if err := harden(); err != nil {
+		return err
+	}
+	h, err := home.Find(os.Getenv)
+	if err != nil {
+		return err
+	}
+	set, err := readSettings(h.Settings())
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: set.LogLevel}))
+	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, WorkFactor: workFactor, Ours: ours(), Log: log})
+	if err != nil {
+		return err
+	}
+	agents, operators, err := listen(h)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	log.Info("listening", "agents", h.AgentSocket(), "version", version, "pid", os.Getpid())
+	return g.Serve(ctx, agents, operators)
+}
+
+// listen opens both doors and says where operators find theirs.
+func listen(h home.Home) (agents *net.UnixListener, operators net.Listener, err error) {
+	if agents, err = peer.Listen(h.AgentSocket()); err != nil {
+		return nil, nil, err
+	}
+	op, addr, err := peer.ListenAbstract()
+	if errors.Is(err, peer.ErrUnsupported) {
+		addr = h.OperatorSocket()
+		op, err = peer.Listen(addr)
+	}
+	if err == nil {
+		if err = h.PublishOperator(addr); err == nil {
+			return agents, op, nil
+		}
+		op.Close()
+	}
+	agents.Close()
+	return nil, nil, err
+}
+
+// settings is spd.toml. Nothing that decides authority is read from it: those are sealed in the vault.
+type settings struct {
+	LogLevel slog.Level `toml:"log_level"`
+}
+
+func readSettings(path string) (settings, error) {
+	var s settings
+	md, err := toml.DecodeFile(path, &s)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return settings{}, nil
+	case err != nil:
+		return s, fmt.Errorf("read %s: %w", path, err)
+	case len(md.Undecoded()) > 0:
+		return s, fmt.Errorf("read %s: unknown key %q; it takes log_level alone, and authority is never set there", path, md.Undecoded()[0])
+	}
+	return s, nil
+}

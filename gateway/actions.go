@@ -1,0 +1,278 @@
+package gateway
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/store"
+	"sallyport/vault"
+)
+
+// Deeds live in the log. Here is what memory keeps of them: the actions under way and the latest ones that ended, the
+// unresolved writes, and what waits to be written behind into the actions table.
+
+// recentActions is how many ended actions stay in memory; older ones are read from the table.
+const recentActions = 1024
+
+type actions struct {
+	flight atomic.Int64 // reserved and not yet left
+
+	mu         sync.Mutex
+	byID       map[string]*action
+	ended      []string          // ids in the order they ended, for the bound
+	intents    map[string]uint64 // open intents -> sequence
+	behind     []store.Action    // results not yet in the table
+	behindDocs []keptAction      // the same, as documents to seal
+	unresolved map[string]string // plan digest or effect key (hex) -> action
+	kick       chan struct{}
+}
+
+type action struct {
+	doc  api.Action
+	done chan struct{} // closed at the end
+}
+
+func newActions() *actions {
+	return &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]string{}, kick: make(chan struct{}, 1)}
+}
+
+// begin makes an action known, or updates one that is.
+func (s *actions) begin(a api.Action) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.byID[a.ID]; x != nil {
+		x.doc = a
+		return
+	}
+	s.byID[a.ID] = &action{doc: a, done: make(chan struct{})}
+}
+
+// end closes an action. A replay ends with another action's document and leaves that one as it is.
+func (s *actions) end(id string, a api.Action) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.byID[id]
+	x.doc = a
+	close(x.done)
+	s.ended = append(s.ended, id)
+	for len(s.ended) > recentActions {
+		delete(s.byID, s.ended[0])
+		s.ended = s.ended[1:]
+	}
+}
+
+func (s *actions) get(id string) (api.Action, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.byID[id]; x != nil {
+		return x.doc, true
+	}
+	return api.Action{}, false
+}
+
+func (s *actions) done(id string) (<-chan struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.byID[id]; x != nil {
+		return x.done, true
+	}
+	return nil, false
+}
+
+func (s *actions) list(run string) []api.Action {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []api.Action{}
+	for _, x := range s.byID {
+		if run == "" || x.doc.AgentRun == run {
+			out = append(out, x.doc)
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Action) int { return -strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (s *actions) inFlight() int { return int(s.flight.Load()) }
+
+// intended notes an open intent, which holds the applied position back.
+func (s *actions) intended(id string, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intents[id] = seq
+}
+
+// finished notes a result: the document as it stands, and its row, written behind. logged: the log has it.
+func (s *actions) finished(a api.Action, p *plan, logged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.byID[a.ID]; x != nil {
+		x.doc = a
+	}
+	open := a.Outcome == "sent_unconfirmed" && p.authz.Effect != authz.Read
+	if open {
+		s.unresolved[hex.EncodeToString(p.digest[:])] = a.ID
+		s.unresolved[hex.EncodeToString(p.effectHash())] = a.ID
+	}
+	if !logged {
+		return // the intent stays open: the next start tells it as unresolved
+	}
+	s.behind = append(s.behind, store.Action{ID: a.ID, Run: a.AgentRun, Epoch: a.ExecutionEpoch, State: a.State, Outcome: a.Outcome,
+		Seq: s.intents[a.ID], Started: a.StartedAt, Finished: a.FinishedAt, Unresolved: open})
+	s.behindDocs = append(s.behindDocs, keptAction{a, p.digest[:], p.effectHash()})
+	delete(s.intents, a.ID)
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// blocked tells whether an unresolved write has the plan's digest, or its effect key.
+func (s *actions) blocked(p *plan) (digest, effect bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unresolved) == 0 {
+		return false, false
+	}
+	_, digest = s.unresolved[hex.EncodeToString(p.digest[:])]
+	if h := p.effectHash(); h != nil {
+		_, effect = s.unresolved[hex.EncodeToString(h)]
+	}
+	return digest, effect
+}
+
+// take hands out what waits for the table, and the log position that is covered once it is there.
+func (s *actions) take(head uint64) (rows []store.Action, docs []keptAction, upto uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows, docs, s.behind, s.behindDocs = s.behind, s.behindDocs, nil, nil
+	upto = head
+	for _, seq := range s.intents {
+		upto = min(upto, seq-1)
+	}
+	return rows, docs, upto
+}
+
+// giveBack returns what could not be written.
+func (s *actions) giveBack(rows []store.Action, docs []keptAction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behind, s.behindDocs = append(rows, s.behind...), append(docs, s.behindDocs...)
+}
+
+// keptAction is an action's row as sealed: the document, and the two keys by which an unresolved write blocks its twin.
+type keptAction struct {
+	Doc       api.Action `json:"doc"`
+	Digest    []byte     `json:"digest"`
+	EffectKey []byte     `json:"effectKey"`
+}
+
+// remember takes an unresolved write into memory.
+func (s *actions) remember(k keptAction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range [][]byte{k.Digest, k.EffectKey} {
+		if len(key) > 0 {
+			s.unresolved[hex.EncodeToString(key)] = k.Doc.ID
+		}
+	}
+}
+
+// useAction is the vault's key for kept action documents: results are sealed at rest like everything that says something.
+const useAction = "action"
+
+// writeBehind puts ended actions into their table, a few times a second at most. No call waits for it.
+func (g *Gateway) writeBehind(ctx context.Context) {
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.acts.kick:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		g.complain("write actions behind", g.flushActions(ctx))
+	}
+}
+
+// flushActions writes what waits. The authority lock keeps the applied position from passing an outbox batch that the
+// log has and the database still lists.
+func (g *Gateway) flushActions(ctx context.Context) error {
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if g.vault.State() != vault.Ready || g.unrecorded.Load() {
+		return nil // replayed from the log at the next unlock
+	}
+	// The head is read before the open intents: one that comes between has a higher sequence than it.
+	head := g.log.head().Seq
+	rows, docs, upto := g.acts.take(head)
+	for i := range rows {
+		box, err := g.sealKept(docs[i])
+		if err != nil {
+			g.acts.giveBack(rows, docs)
+			return err
+		}
+		rows[i].Sealed = box
+	}
+	if err := g.db.Redo(context.WithoutCancel(ctx), upto, rows); err != nil {
+		g.acts.giveBack(rows, docs)
+		return err
+	}
+	return nil
+}
+
+// sealKept and openKept are the two sides of a row's sealed part.
+func (g *Gateway) sealKept(k keptAction) ([]byte, error) {
+	return g.vault.Seal(useAction, []byte(k.Doc.ID), encode(k))
+}
+
+func (g *Gateway) openKept(row store.Action) (k keptAction, err error) {
+	doc, err := g.vault.Unseal(useAction, []byte(row.ID), row.Sealed)
+	if err == nil {
+		err = json.Unmarshal(doc, &k)
+	}
+	if err != nil {
+		return keptAction{}, fmt.Errorf("read action %s: %w", row.ID, err)
+	}
+	return k, nil
+}
+
+// kept shows an action from its row: all of it while the vault is open, else what is in the clear.
+func (g *Gateway) kept(row store.Action) api.Action {
+	if len(row.Sealed) > 0 && g.open.Load() {
+		k, err := g.openKept(row)
+		if err == nil {
+			return k.Doc
+		}
+		g.complain("kept action", err)
+	}
+	return api.Action{ID: row.ID, AgentRun: row.Run, ExecutionEpoch: row.Epoch, State: row.State, Outcome: row.Outcome,
+		StartedAt: row.Started, FinishedAt: row.Finished}
+}
+
+// find shows an action from memory, else from its row.
+func (g *Gateway) find(ctx context.Context, id string) (api.Action, bool) {
+	if a, ok := g.acts.get(id); ok {
+		return a, true
+	}
+	row, ok, err := g.db.ActionByID(ctx, id)
+	if err != nil || !ok {
+		g.complain("read action", err)
+		return api.Action{}, false
+	}
+	return g.kept(row), true
+}

@@ -1,0 +1,353 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sallyport/auditlog/event"
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
+)
+
+// Bounds of the agents' door. Work beyond them waits in the kernel's buffers, not in memory.
+const (
+	agentConns  = 2048 // open connections in all
+	connWork    = runLimit + 8
+	writeBudget = 10 * time.Second // for one answer to a peer that does not read
+)
+
+// serveAgents answers agents on l until ctx ends.
+func (g *Gateway) serveAgents(ctx context.Context, l *net.UnixListener) error {
+	var open sync.WaitGroup
+	defer open.Wait()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	places := make(chan struct{}, agentConns)
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		select {
+		case places <- struct{}{}:
+			open.Go(func() { g.serveAgent(ctx, c); <-places })
+		default:
+			c.Close()
+		}
+	}
+}
+
+// agentConn is one connection of one identified process.
+type agentConn struct {
+	g     *Gateway
+	conn  net.Conn
+	proc  *peer.Process
+	write sync.Mutex
+}
+
+// serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
+func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
+	defer c.Close()
+	p, err := peer.FromConn(c)
+	if err == nil && p.Facts().UID != uint32(os.Geteuid()) {
+		p.Close()
+		err = peer.ErrUnidentified // a uid that is not served
+	}
+	if err != nil {
+		g.recordDenied(ctx, "", event.AuthorizationDenied{Method: "connect", Reason: string(authz.PeerUnidentified)})
+		a := &agentConn{g: g, conn: c}
+		a.answer(api.Response{Error: api.Fail("peer_unidentified", "")})
+		return
+	}
+	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p}
+	defer g.dismiss(p)
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	places := make(chan struct{}, connWork)
+	r := bufio.NewReaderSize(a.conn, 64<<10)
+	for {
+		line, err := readLine(r)
+		if errors.Is(err, errTooLarge) {
+			a.answer(api.Response{Error: api.Fail("frame_too_large", "")})
+			return
+		}
+		if err != nil {
+			if errors.Is(err, peer.ErrForeignSender) {
+				g.recordDenied(ctx, "", event.AuthorizationDenied{Call: event.Call{Peer: recorded(p.Facts())}, Method: "connect",
+					Reason: string(authz.PeerReplaced), Detail: "another process spoke on the connection"})
+			}
+			return
+		}
+		select {
+		case places <- struct{}{}:
+			work.Go(func() { a.serve(ctx, line); <-places })
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dismiss lets go of a connection's process unless an epoch keeps it.
+func (g *Gateway) dismiss(p *peer.Process) {
+	g.book.mu.Lock()
+	e := g.book.peers[p.Key()]
+	g.book.mu.Unlock()
+	if e == nil || e.proc != p {
+		p.Close()
+	}
+}
+
+var errTooLarge = errors.New("line too large")
+
+// readLine reads one line of at most api.FrameLimit bytes; what it keeps grows with what arrives.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > api.FrameLimit {
+			return nil, errTooLarge
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return bytes.TrimRight(line, "\r\n"), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF // half a line is no request
+		default:
+			return nil, err
+		}
+	}
+}
+
+// serve answers one line.
+func (a *agentConn) serve(ctx context.Context, line []byte) {
+	var req api.Request
+	if fault := decode(line, &req); fault != nil {
+		// The call's own method walks the road with its fault, so that a malformed call is recorded like any other.
+		a.refuseLine(ctx, idOf(line), fault)
+		return
+	}
+	if len(req.ID) > 128 {
+		a.refuseLine(ctx, "", api.Fail("invalid_request", "id: at most 128 bytes"))
+		return
+	}
+	res := a.dispatch(ctx, req)
+	res.ID = req.ID
+	if err := a.proc.Same(); err != nil && res.Error == nil {
+		// Withheld: whoever reads now is not who asked. The action itself is recorded and stays with its run.
+		res = api.Response{ID: req.ID, Error: api.Fail("peer_replaced", "")}
+	}
+	a.answer(res)
+}
+
+func (a *agentConn) refuseLine(ctx context.Context, id string, fault *api.Error) {
+	a.g.recordDenied(ctx, "", event.AuthorizationDenied{Call: event.Call{Peer: recorded(a.proc.Facts())}, Method: "line",
+		Reason: fault.Code, Detail: escape(fault.Reason, 256)})
+	a.answer(api.Response{ID: id, Error: fault})
+}
+
+func (a *agentConn) dispatch(ctx context.Context, req api.Request) api.Response {
+	switch req.Method {
+	case api.MethodCall:
+		return a.call(ctx, req.Params)
+	case api.MethodStatus:
+		return a.status(ctx, req.Params)
+	case api.MethodTargets, api.MethodSession:
+		return a.look(ctx, req.Method, req.Params)
+	}
+	fault := api.Fail("unknown_method", "")
+	return api.Response{Error: a.denied(ctx, caller{proc: a.proc}, escape(req.Method, 64), "", fault)}
+}
+
+// call walks one action and answers when it has ended, or as pending when the wait is over.
+func (a *agentConn) call(ctx context.Context, params []byte) api.Response {
+	var r api.ActionRequest
+	var q parsed
+	if fault := decode(params, &r); fault != nil {
+		q.fault = fault
+	} else {
+		q = parse(r)
+	}
+	who, err := a.g.identify(ctx, a.proc, a.g.vaultState() != authz.VaultAbsent)
+	if err != nil {
+		a.g.complain("identify", err)
+		return api.Response{Error: a.denied(ctx, who, api.MethodCall, q.tool, a.unidentified(err))}
+	}
+	wait := time.Duration(r.WaitSeconds) * time.Second
+	if r.WaitSeconds == 0 {
+		wait = api.WaitLimit * time.Second
+	}
+	ended := make(chan api.Action, 1)
+	id := newID("act_")
+	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id) })
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case act := <-ended:
+		return answerOf(act)
+	case <-t.C:
+		act, _ := a.g.acts.get(id)
+		return api.Response{Action: &act}
+	case <-ctx.Done():
+		a.g.task(func() { a.g.late(who, <-ended) })
+		return api.Response{Error: api.Fail("gateway_restarted", "")}
+	}
+}
+
+// answerOf: a denial is an error; every other outcome is an action.
+func answerOf(act api.Action) api.Response {
+	if act.Outcome == "denied" && act.Error != nil {
+		return api.Response{Error: act.Error}
+	}
+	return api.Response{Action: &act}
+}
+
+// unidentified is a fault of the kernel's facts, or of the log that must keep them.
+func (a *agentConn) unidentified(err error) *api.Error {
+	if errors.Is(err, peer.ErrUnidentified) || errors.Is(err, peer.ErrGone) || errors.Is(err, peer.ErrReplaced) {
+		return api.Fail("peer_unidentified", "")
+	}
+	return api.Fail("audit_unavailable", "this caller could not be recorded, so nothing is done for it")
+}
+
+// control walks rungs 0 to 3 and 7 for what is no call.
+func (a *agentConn) control(ctx context.Context, method string, params []byte, into any) (caller, *api.Error) {
+	g := a.g
+	who, err := g.identify(ctx, a.proc, false)
+	if err != nil {
+		return who, a.denied(ctx, who, method, "", a.unidentified(err))
+	}
+	p := &plan{}
+	if fault := decode(params, into); fault != nil {
+		p.authz.Fault, p.detail = authz.Reason(fault.Code), fault.Reason
+	}
+	d := g.judge(who, p)
+	if d.Verdict == authz.Allow {
+		return who, nil
+	}
+	e := g.refusal(d)
+	if p.detail != "" && d.Reason == p.authz.Fault {
+		e.Reason = p.detail
+	}
+	return who, a.denied(ctx, who, method, "", e)
+}
+
+// judge decides a control request under its run's lock.
+func (g *Gateway) judge(who caller, p *plan) authz.Decision {
+	if who.run != nil {
+		who.run.mu.Lock()
+		defer who.run.mu.Unlock()
+	}
+	return authz.Decide(g.facts(who, p, nil, authz.ControlWalk))
+}
+
+// denied records a refusal that is no call's and returns it.
+func (a *agentConn) denied(ctx context.Context, who caller, method, tool string, e *api.Error) *api.Error {
+	c := a.g.recordCall(who, nil, "")
+	c.Tool = tool
+	a.g.recordDenied(ctx, "", event.AuthorizationDenied{Call: c, Method: method, Reason: e.Code, Detail: escape(e.Reason, 256)})
+	return e
+}
+
+// status shows an action of the caller's own run.
+func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
+	var r api.StatusRequest
+	who, fault := a.control(ctx, api.MethodStatus, params, &r)
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	act, ok := a.g.find(ctx, r.Action)
+	if !ok || who.run == nil || act.AgentRun != who.run.id || r.WaitSeconds < 0 || r.WaitSeconds > api.WaitLimit {
+		return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", api.Fail("action_unknown", ""))}
+	}
+	if act.State != api.Done && r.WaitSeconds > 0 {
+		if act, ok = a.g.await(ctx, r.Action, time.Duration(r.WaitSeconds)*time.Second); !ok {
+			return api.Response{Error: api.Fail("result_lost", "")}
+		}
+		// A wait is long enough for everything to have changed.
+		if d := a.g.judge(who, &plan{}); d.Verdict != authz.Allow {
+			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
+		}
+	}
+	return api.Response{Action: &act}
+}
+
+// look answers targets and session.
+func (a *agentConn) look(ctx context.Context, method string, params []byte) api.Response {
+	who, fault := a.control(ctx, method, params, &struct{}{})
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	if method == api.MethodTargets {
+		t := a.g.targets()
+		if t == nil {
+			return api.Response{Error: a.denied(ctx, who, method, "", api.Fail("vault_locked", ""))}
+		}
+		return api.Response{Result: encode(t.list())}
+	}
+	s := api.Session{State: authz.Pending.String(), Vault: a.g.vaultState().String(), Grants: []api.Grant{}}
+	if r := who.run; r != nil {
+		r.mu.Lock()
+		s.AgentRun, s.State = r.id, r.state.String()
+		if who.epoch != nil {
+			s.ExecutionEpoch = who.epoch.id
+			s.Grants = r.live(who.epoch)
+		}
+		r.mu.Unlock()
+	}
+	return api.Response{Result: encode(s)}
+}
+
+// late records that a result's caller had gone; the result itself stays for action_status.
+func (g *Gateway) late(who caller, act api.Action) {
+	if act.Outcome == "denied" || who.run == nil {
+		return
+	}
+	g.complain("record late result", g.log.note(context.Background(), act.ID, event.LateResult{Action: act.ID, Run: who.run.id, Epoch: who.epoch.id}))
+}
+
+// answer writes one line. A peer that does not read loses its connection, not ours.
+func (a *agentConn) answer(r api.Response) {
+	line, err := json.Marshal(r, json.Deterministic(true))
+	if err != nil {
+		a.g.complain("encode answer", err)
+		return
+	}
+	a.write.Lock()
+	defer a.write.Unlock()
+	a.conn.SetWriteDeadline(time.Now().Add(writeBudget))
+	if _, err := a.conn.Write(append(line, '\n')); err != nil {
+		a.conn.Close()
+	}
+}
+
+// idOf reads the id of a line that is no valid request, where it can be read.
+func idOf(line []byte) string {
+	var r struct {
+		ID string         `json:"id"`
+		X  jsontext.Value `json:",unknown"`
+	}
+	if json.Unmarshal(line, &r, jsontext.AllowDuplicateNames(true)) != nil || len(r.ID) > 128 {
+		return ""
+	}
+	return r.ID
+}

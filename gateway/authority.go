@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
+	"sallyport/gateway/store"
+)
+
+// Authority lives in the database. A change of it is one transaction that also leaves its events in the outbox; then
+// the log gets them, then the outbox row goes. What is gained counts in memory only after that; what is lost counts in
+// memory before. g.authority keeps the outbox's order and the log's the same.
+
+// useOutbox is the vault's key for sealed outbox batches.
+const useOutbox = "outbox"
+
+// batch packs events for the outbox. Clear batches hold only ids, states and times, so that they can be told to the
+// log while the vault is locked; everything else is sealed.
+func (g *Gateway) batch(clear bool, evs []event.Event) (store.Batch, error) {
+	body := encode(func() (raw []jsontext.Value) {
+		for _, e := range evs {
+			raw = append(raw, event.Encode(e))
+		}
+		return raw
+	}())
+	b := store.Batch{ID: [16]byte(ulid.Make()), Body: body}
+	if clear {
+		return b, nil
+	}
+	box, err := g.vault.Seal(useOutbox, b.ID[:], body)
+	if err != nil {
+		return store.Batch{}, err
+	}
+	b.Sealed, b.Body = true, box
+	return b, nil
+}
+
+// change does one change of authority: f's rows and the events, then the log. g.authority must be held.
+func (g *Gateway) change(ctx context.Context, clear bool, evs []event.Event, f func(*store.Tx) error) error {
+	b, err := g.batch(clear, evs)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	err = g.db.Change(ctx, func(tx *store.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.Outbox(b)
+	})
+	if err != nil {
+		return fmt.Errorf("write authority: %w", err)
+	}
+	return g.tell(ctx, b.ID, evs)
+}
+
+// changeVault is change for the vault's own rows: write commits them together with the outbox batch it is given.
+func (g *Gateway) changeVault(ctx context.Context, evs []event.Event, write func(ctx context.Context, also []byte) error) error {
+	b, err := g.batch(false, evs)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := write(ctx, b.Bytes()); err != nil {
+		return err
+	}
+	return g.tell(ctx, b.ID, evs)
+}
+
+// tell moves one batch from the outbox to the log.
+func (g *Gateway) tell(ctx context.Context, id [16]byte, evs []event.Event) error {
+	if _, err := g.log.append(ctx, notes(id, evs)...); err != nil {
+		return err
+	}
+	return g.db.Logged(ctx, id)
+}
+
+// drain tells the log what a crash left in the outbox: clear batches always, sealed ones once the vault is open.
+// A batch that the log already has (the crash fell between the two) is only dropped.
+func (g *Gateway) drain(ctx context.Context) error {
+	pending, err := g.db.Pending(ctx)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	told, err := g.told(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range pending {
+		if b.Sealed && !g.open.Load() && !g.opening.Load() {
+			// Order holds among clear ones: what is sealed waits, and nothing is allowed before it is told.
+			continue
+		}
+		if told[b.ID] {
+			if err := g.db.Logged(ctx, b.ID); err != nil {
+				return err
+			}
+			continue
+		}
+		evs, err := g.unpack(b)
+		if err != nil {
+			return fmt.Errorf("outbox batch %s: %w", ulid.ULID(b.ID), err)
+		}
+		if err := g.tell(ctx, b.ID, evs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) unpack(b store.Batch) ([]event.Event, error) {
+	body := b.Body
+	if b.Sealed {
+		var err error
+		if body, err = g.vault.Unseal(useOutbox, b.ID[:], b.Body); err != nil {
+			return nil, err
+		}
+	}
+	var raw []jsontext.Value
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, err
+	}
+	evs := make([]event.Event, len(raw))
+	for i, r := range raw {
+		var err error
+		if evs[i], err = event.Decode(r); err != nil {
+			return nil, err
+		}
+	}
+	return evs, nil
+}
+
+// told lists the subjects of notes the log holds after the applied position: those are the outbox batches it has.
+func (g *Gateway) told(ctx context.Context) (map[[16]byte]bool, error) {
+	applied, err := g.db.Applied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[[16]byte]bool{}
+	for r, err := range g.log.w.Load().Own(applied) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Kind == auditlog.Note {
+			out[r.Subject] = true
+		}
+	}
+	return out, nil
+}

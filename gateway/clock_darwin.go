@@ -1,0 +1,6 @@
+package gateway
+
+import "golang.org/x/sys/unix"
+
+// clockBoot: macOS's CLOCK_MONOTONIC goes on while the machine sleeps (clock_gettime(3)).
+const clockBoot = unix.CLOCK_MONOTONIC

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/gateway/scrub"
+	"sallyport/httpexec"
+	"sallyport/sshexec"
+	"sallyport/vault"
+)
+
+// outcome is what is known of an executed call. word is one of 04's; its zero value says that we do not know.
+type outcome struct {
+	word      string
+	reason    string // a code, where word is not a plain success
+	fail      *api.Error
+	flags     []string
+	reflected int
+	result    []byte
+	status    int
+	exit      *int
+	signal    string
+	sent      int64
+	received  int64
+}
+
+// settled gives the outcome its word and, where that is no success, the error that says what to do.
+func (o *outcome) settled(word, reason, detail string) {
+	o.word = word
+	if word == "confirmed" || word == "accepted" || word == "redirect_not_followed" {
+		return
+	}
+	o.reason = reason
+	if o.reason == "" {
+		o.reason = word
+	}
+	o.fail = api.Fail(o.reason, detail)
+}
+
+// event is the outcome as the log keeps it.
+func (o *outcome) event(a api.Action) event.ToolFinished {
+	return event.ToolFinished{Action: a.ID, Run: a.AgentRun, Epoch: a.ExecutionEpoch, Outcome: o.word, Reason: o.reason, Status: o.status,
+		Exit: o.exit, Signal: o.signal, Flags: o.flags, Reflected: o.reflected, Sent: o.sent, Received: o.received, JobID: a.JobID}
+}
+
+// execute lends the plaintext to one executor for the length of one callback. It runs past the gate only.
+func (g *Gateway) execute(c *call, p *plan) outcome {
+	var out outcome
+	err := g.vault.With(c.ctx, p.secret, func(s vault.Secret) error {
+		if p.tool == api.ToolSSH {
+			return g.executeSSH(c, p, s, &out)
+		}
+		return g.executeHTTP(c, p, s, &out)
+	})
+	switch {
+	case err == nil:
+	case out.word != "":
+		g.complain("execute", err)
+	case errors.Is(err, vault.ErrLocked), errors.Is(err, vault.ErrStale), errors.Is(err, vault.ErrUnknown):
+		out.settled("not_sent", "not_sent", "the credential was withdrawn before anything was sent")
+	default:
+		g.complain("execute", err)
+		out.settled("sent_unconfirmed", "", "the gateway failed in the middle of the call")
+	}
+	return out
+}
+
+func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) error {
+	ctx, cancel := context.WithTimeout(c.ctx, callLimit)
+	defer cancel()
+	var body bytes.Buffer
+	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c)}
+	r, err := g.http.Do(ctx, c.dial, p.http, p.http1, inj, &body)
+	out.settled(r.Outcome.String(), r.Reason, r.Detail)
+	out.status, out.sent, out.received, out.reflected = r.Code, r.Sent, r.Received, r.Hits
+	for _, f := range []struct {
+		is   bool
+		flag string
+	}{{r.Hits > 0, "reflected"}, {r.Truncated, "output_truncated"}, {r.Withheld, "scrub_withheld"}} {
+		if f.is {
+			out.flags = append(out.flags, f.flag)
+		}
+	}
+	if r.Code != 0 {
+		res := api.HTTPResult{Status: r.Code, Headers: r.Headers, BodyComplete: r.Complete}
+		res.Body, res.BodyEncoding = bodyText(body.Bytes())
+		out.result = encode(res)
+	}
+	return err
+}
+
+// dialFault is why an SSH connection was not made, in safe words.
+func dialFault(err error) *api.Error {
+	if e, ok := errors.AsType[*sshexec.DialError](err); ok {
+		return api.Fail(e.Reason, e.Detail)
+	}
+	return api.Fail("dial_failed", "")
+}
+
+// sshOutput caps what one stream of a command may bring back.
+const sshOutput = 1 << 20
+
+func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) error {
+	ctx, cancel := context.WithTimeout(c.ctx, p.ssh.Timeout())
+	defer cancel()
+	dial, stop := joined(ctx, c.dial)
+	defer stop()
+	conn, err := g.ssh.Dial(dial, p.ssh1.target, sshexec.Auth{Key: s.Bytes(), Version: p.secret.Version, Run: p.run})
+	if err != nil {
+		e := dialFault(err)
+		word := "not_sent"
+		if e.Code == "address_refused" {
+			word = "denied"
+		}
+		out.settled(word, e.Code, e.Reason)
+		return nil
+	}
+	defer g.ssh.Put(conn)
+	set := scrub.New(s.Bytes())
+	var stdout, stderr capped
+	ow, ew := set.Writer(&stdout), set.Writer(&stderr)
+	r, err := conn.Run(ctx, p.ssh, p.ssh1.match, ow, ew)
+	complete := r.Outcome == sshexec.Confirmed && !r.PipesHeld
+	for _, w := range []*scrub.Writer{ow, ew} {
+		hits, werr := w.Close(complete)
+		out.reflected += hits
+		err = errors.Join(err, werr)
+	}
+	out.settled(r.Outcome.String(), r.Reason, r.Detail)
+	out.received = stdout.total + stderr.total
+	if out.reflected > 0 {
+		out.flags = append(out.flags, "reflected")
+	}
+	if stdout.over() || stderr.over() || r.Truncated {
+		out.flags = append(out.flags, "output_truncated")
+	}
+	if r.PipesHeld {
+		out.flags = append(out.flags, "pipes_held")
+	}
+	if r.Outcome == sshexec.Confirmed || r.Outcome == sshexec.FailedRemote {
+		res := api.SSHResult{ExitStatus: r.ExitStatus, Stdout: text(stdout.Bytes()), Stderr: text(stderr.Bytes())}
+		if r.Signal != "" {
+			res.Signal, out.signal = &r.Signal, r.Signal
+		} else {
+			out.exit = &r.ExitStatus
+		}
+		out.result = encode(res)
+	}
+	return err
+}
+
+// joined is a context that ends with either.
+func joined(ctx, other context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// capped keeps the first sshOutput bytes and counts the rest.
+type capped struct {
+	bytes.Buffer
+	total int64
+}
+
+func (c *capped) Write(b []byte) (int, error) {
+	c.total += int64(len(b))
+	if room := sshOutput - c.Len(); room < len(b) {
+		c.Buffer.Write(b[:max(room, 0)])
+		return len(b), nil
+	}
+	return c.Buffer.Write(b)
+}
+
+func (c *capped) over() bool { return c.total > sshOutput }
+
+// text shows a command's output; bytes that are no text become U+FFFD.
+func text(b []byte) string {
+	s := string(b)
+	if validText(s) {
+		return s
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}
+
+// upstreamKey is what an API that takes an idempotency key is sent: derived from run and call, or the caller's own.
+func (p *plan) upstreamKey(c *call) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", p.run, p.key, map[bool]string{true: c.id}[p.key == ""]))
+	return "sp-" + hex.EncodeToString(sum[:16])
+}
+
+// effectHash stands for the effect key where only the gateway reads it.
+func (p *plan) effectHash() []byte {
+	if p.effectKey == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(p.effectKey))
+	return sum[:]
+}
+
+// bytesOut is the size of what the caller supplied.
+func (p *plan) bytesOut() int64 {
+	if p.tool == api.ToolHTTP {
+		return int64(len(p.http.Body()))
+	}
+	return 0
+}
+
+// callLimit bounds one HTTP exchange, from the dial to the last byte.
+const callLimit = 5 * time.Minute

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"sallyport/auditlog/event"
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/store"
+	"sallyport/sshexec"
+)
+
+// The gate. A call is decided three times: when it is asked for, again after a human answered, and in the gate itself
+// after its intent is durable. From reserve to leave the run holds the call, so a revocation can wait for it: once
+// revoke has returned, no write of a request of that run begins.
+
+// grace is how long calls in flight may finish by themselves when their run is revoked.
+const grace = 25 * time.Millisecond
+
+// Limits of what is in flight.
+const (
+	runLimit   = 128
+	totalLimit = 512
+)
+
+// facts gathers everything Decide looks at. r.mu must be held. c is the call that already holds its reservation, or nil.
+func (g *Gateway) facts(who caller, p *plan, c *call, walk authz.Walk) authz.Facts {
+	f := authz.Facts{Walk: walk, Vault: g.vaultState(), Now: now(), Run: authz.Pending}
+	f.Caller = authz.Caller{Identified: who.proc != nil}
+	if who.proc != nil {
+		f.Caller.Same = who.proc.Same() == nil
+		f.Caller.Identity = identity(who.proc.Facts().Identity)
+	}
+	if p != nil {
+		f.Request = p.authz
+		f.Request.Unresolved, f.Request.UnresolvedEffect = g.acts.blocked(p)
+	}
+	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight(), AskLimit: queuedAsks}
+	r := who.run
+	if r == nil {
+		return f
+	}
+	f.Run, f.Load.InFlight = r.state, len(r.held)
+	if e := who.epoch; e != nil {
+		f.Caller.Run, f.Caller.Epoch, f.Caller.State = r.id, e.id, e.state
+	}
+	f.Load.Asks = g.cards.queued(who.epoch)
+	for _, x := range r.grants {
+		f.Grants = append(f.Grants, x.Grant)
+	}
+	if c != nil {
+		// The call's own reservation is not somebody else's use, nor its own place one too many.
+		f.Load.InFlight, f.Load.Total = f.Load.InFlight-1, f.Load.Total-1
+		for i := range f.Grants {
+			if c.grant != nil && f.Grants[i].ID == c.grant.ID && f.Grants[i].Counted {
+				f.Grants[i].Uses++
+			}
+		}
+		if c.card != nil {
+			f.Approval = c.card.approval()
+		}
+	}
+	return f
+}
+
+// reserve decides and, when allowed, takes the use and the approval and registers the call: all or nothing, at once.
+func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse) {
+	r := who.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := g.facts(who, p, nil, authz.FullWalk)
+	if c.card != nil {
+		f.Approval = c.card.approval()
+	}
+	d := authz.Decide(f)
+	if d.Verdict != authz.Allow {
+		return d, nil
+	}
+	if k := p.key; k != "" {
+		if u, used := r.keys[k]; used {
+			return d, &u
+		}
+		r.keys[k] = keyUse{p.digest, c.id}
+	}
+	if i := slices.IndexFunc(r.grants, func(x *grant) bool { return x.ID == d.Grant }); i >= 0 {
+		c.grant = r.grants[i]
+		if c.grant.Counted {
+			c.grant.Uses-- // never refunded
+		}
+	}
+	if c.card != nil {
+		c.card.taken = true
+	}
+	r.hold(c)
+	g.acts.flight.Add(1)
+	r.calls++
+	r.times.lastAction = f.Now.Wall
+	return d, nil
+}
+
+// enter decides once more, on fresh facts and a fresh clock. Allowed means: registered for cancellation, may lend and write.
+func (g *Gateway) enter(who caller, p *plan, c *call) authz.Decision {
+	r := who.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := g.facts(who, p, c, authz.FullWalk)
+	if s := g.vault.Snapshot(); s == nil || !p.current(s) {
+		f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
+	}
+	d := authz.Decide(f)
+	c.entered = d.Verdict == authz.Allow
+	return d
+}
+
+// leave lets go of a call whose result is recorded.
+func (g *Gateway) leave(r *run, c *call) {
+	g.acts.flight.Add(-1)
+	r.leave(c)
+}
+
+// stopHeld closes the gate for what r holds: dials first, then after the grace everything, and waits until nothing is held.
+// It returns the ids of the calls that were past the gate. The state or flag that refuses new ones is set before.
+func (g *Gateway) stopHeld(r *run) []string {
+	r.mu.Lock()
+	var left []string
+	held := make([]*call, 0, len(r.held))
+	for _, c := range r.held {
+		held = append(held, c)
+		if c.entered {
+			left = append(left, c.id)
+		}
+	}
+	empty := r.drained()
+	r.mu.Unlock()
+	for _, c := range held {
+		c.cancelDial()
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-empty:
+	case <-t.C:
+		for _, c := range held {
+			c.cancel()
+		}
+		<-empty
+	}
+	slices.Sort(left)
+	return left
+}
+
+// revoke ends a run for good: memory first, then what is in flight, then row, outbox and log, then pooled connections.
+func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revoked, error) {
+	r.mu.Lock()
+	was := r.state
+	if !r.step(authz.Revoke) {
+		r.mu.Unlock()
+		return api.Revoked{Run: r.show(), Left: []api.Action{}}, nil // already revoked: nothing more to lose
+	}
+	state := r.state
+	r.times.revoked = now().Wall
+	ended := r.void(nil)
+	r.mu.Unlock()
+
+	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_revoked")
+	left := g.stopHeld(r)
+
+	g.authority.Lock()
+	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, g.setRun(r, was, state, ended))
+	g.authority.Unlock()
+	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
+
+	out := api.Revoked{Run: r.show(), Left: []api.Action{}}
+	for _, id := range left {
+		if a, ok := g.acts.get(id); ok && a.Outcome != "denied" && a.Outcome != "not_sent" {
+			out.Left = append(out.Left, a)
+		}
+	}
+	if err != nil {
+		return out, fmt.Errorf("revoked here, not yet recorded: %w", err)
+	}
+	return out, nil
+}
+
+// voidAll ends every grant and stops every call, for a lock or a stop, and returns the runs that were active. The flag
+// that refuses new calls is set before.
+func (g *Gateway) voidAll() (moved []*run) {
+	runs := g.book.all()
+	for _, r := range runs {
+		r.mu.Lock()
+		r.void(nil)
+		was := r.state
+		r.step(authz.Lock)
+		if r.state != was {
+			moved = append(moved, r)
+		}
+		r.mu.Unlock()
+	}
+	var wait sync.WaitGroup
+	for _, r := range runs {
+		wait.Go(func() { g.stopHeld(r) })
+	}
+	wait.Wait()
+	return moved
+}
+
+// endAll is voidAll's row side.
+func (g *Gateway) endAll(why string, moved []*run) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		if _, err := tx.EndAllGrants(why, now().Wall); err != nil {
+			return err
+		}
+		for _, r := range moved {
+			if err := g.setRun(r, authz.Active, authz.Pending, nil)(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// vaultState is the vault as decisions see it: open only once unlock has replayed and compared everything.
+func (g *Gateway) vaultState() authz.VaultState {
+	switch g.vault.State().String() {
+	case "ready":
+		if g.open.Load() {
+			return authz.VaultReady
+		}
+		return authz.VaultLocked
+	case "locked":
+		return authz.VaultLocked
+	case "quarantined":
+		return authz.VaultQuarantined
+	}
+	return authz.VaultAbsent
+}
+
+func identity(s string) authz.Identity {
+	switch s {
+	case "strong":
+		return authz.Strong
+	case "weak":
+		return authz.Weak
+	case "contained":
+		return authz.Contained
+	}
+	return 0
+}

@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
+)
+
+// errNoLog: before init no log exists; calls are refused vault_absent and only counted.
+var errNoLog = errors.New("audit log: none yet")
+
+// logbook is the gateway's one hand on the audit log. The zero value has no log.
+type logbook struct {
+	w      atomic.Pointer[auditlog.Writer]
+	absent atomic.Int64 // calls refused before a log existed
+}
+
+// append makes entries durable, in one commit, and returns the last one's sequence.
+func (l *logbook) append(ctx context.Context, e ...auditlog.Entry) (uint64, error) {
+	w := l.w.Load()
+	if w == nil {
+		return 0, errNoLog
+	}
+	// The caller's patience is no reason to leave a record half told: an append ends by itself.
+	seq, err := w.Append(context.WithoutCancel(ctx), e...)
+	if err != nil {
+		return 0, fmt.Errorf("append to audit log: %w", err)
+	}
+	return seq, nil
+}
+
+// note records events that need no row, under one subject.
+func (l *logbook) note(ctx context.Context, subject string, evs ...event.Event) error {
+	_, err := l.append(ctx, notes(event.Subject(subject), evs)...)
+	return err
+}
+
+func notes(subject [16]byte, evs []event.Event) []auditlog.Entry {
+	out := make([]auditlog.Entry, len(evs))
+	for i, e := range evs {
+		out[i] = auditlog.Entry{Kind: auditlog.Note, Subject: subject, Body: event.Encode(e)}
+	}
+	return out
+}
+
+// head is the last durable commit; zero without a log.
+func (l *logbook) head() auditlog.Head {
+	if w := l.w.Load(); w != nil {
+		return w.Head()
+	}
+	return auditlog.Head{}
+}
+
+func (l *logbook) close() error {
+	if w := l.w.Swap(nil); w != nil {
+		return w.Close()
+	}
+	return nil
+}

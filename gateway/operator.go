@@ -1,0 +1,215 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
+	"sallyport/gateway/proof"
+	"sallyport/vault"
+)
+
+// The operators' door: one POST per verb, over a socket whose name is new at each start. It refuses whoever descends
+// from an agent's run, before the path is looked at.
+
+// opRequest is one operator's request, proved where its route says so.
+type opRequest struct {
+	ctx   context.Context
+	args  []byte
+	salt  []byte
+	value []byte
+	proof *api.Proof
+	who   string // how the log names the operator: by proof, never by name
+}
+
+// opHandler answers one verb. Its error becomes the table's status.
+type opHandler func(r opRequest) (any, error)
+
+// handlers maps every route of api.Routes; a route without one would be a hole, so Operator checks.
+func (g *Gateway) handlers() map[string]opHandler {
+	return map[string]opHandler{
+		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
+		api.PathCredentialAdd: g.opCredentialAdd, api.PathCredentialList: g.opCredentialList, api.PathCredentialRemove: g.opCredentialRemove,
+		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetRemove: g.opTargetRemove,
+		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
+		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,
+		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathCheckpoint: g.opCheckpoint,
+	}
+}
+
+type peerKey struct{}
+
+// Operator is the door as a handler. A request must carry the peer that serveOperators put into its context.
+func (g *Gateway) Operator() http.Handler {
+	mux := chi.NewRouter()
+	mux.Use(g.keepAgentsOut)
+	have := g.handlers()
+	for _, route := range api.Routes {
+		mux.Post(api.OperatorPrefix+route.Path, g.verb(route, have[route.Path]))
+	}
+	mux.NotFound(func(w http.ResponseWriter, r *http.Request) { fail(w, api.Fail("unknown_method", "")) })
+	mux.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) { fail(w, api.Fail("unknown_method", "")) })
+	return mux
+}
+
+// serveOperators answers operators on l until ctx ends.
+func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:           g.Operator(),
+		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    32 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if u, ok := c.(*net.UnixConn); ok {
+				if p, err := peer.FromConn(u); err == nil {
+					return context.WithValue(ctx, peerKey{}, p)
+				}
+			}
+			return ctx
+		},
+		ErrorLog: nil,
+	}
+	done := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		wait, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		done <- srv.Shutdown(wait)
+	})
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-done
+}
+
+// keepAgentsOut is L1: attribution, a raised bar and no boundary. The proof is what an agent can't give.
+func (g *Gateway) keepAgentsOut(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		why, who := "the caller could not be identified", event.Peer{}
+		if p, ok := r.Context().Value(peerKey{}).(*peer.Process); ok {
+			who = recorded(p.Facts())
+			switch {
+			case p.Facts().UID != uint32(os.Geteuid()):
+				why = "the caller is another user"
+			case p.Same() != nil:
+				why = "the caller is no longer the program that connected"
+			case p.Descends(g.book.owns):
+				why = "the caller descends from an agent's run"
+			case p.Orphan():
+				why = "the caller is an orphan: its session is gone"
+			default:
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		g.complain("record refused operator", g.log.note(r.Context(), "", event.OperatorRefused{Path: escape(r.URL.Path, 128), Reason: why, Peer: who}))
+		fail(w, api.Fail("operator_refused", why))
+	})
+}
+
+// verb reads one request strictly, checks its proof, and answers.
+func (g *Gateway) verb(route api.Route, h opHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, err := g.readOperator(route, r)
+		if err == nil {
+			var out any
+			if out, err = h(req); err == nil {
+				w.Header().Set("Content-Type", "application/json")
+				w.Write(encode(out))
+				return
+			}
+		}
+		g.complain(route.Path, err)
+		fail(w, refusalOf(err))
+	}
+}
+
+func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, error) {
+	limit := int64(api.FrameLimit)
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return opRequest{}, api.Fail("invalid_request", "the request's body ended early")
+	}
+	if int64(len(body)) > limit {
+		return opRequest{}, api.Fail("frame_too_large", "")
+	}
+	line, value, _ := bytes.Cut(body, []byte("\n"))
+	var e api.Envelope
+	if fault := decode(line, &e); fault != nil {
+		return opRequest{}, fault
+	}
+	if !route.Value && len(value) > 0 {
+		return opRequest{}, api.Fail("invalid_request", "this command takes no value")
+	}
+	req := opRequest{ctx: r.Context(), args: e.Args, salt: e.Salt, value: value, proof: e.Proof, who: "unproved"}
+	if !route.Proof {
+		return req, nil
+	}
+	if e.Proof == nil || e.Proof.Value == "" {
+		return opRequest{}, api.Fail("proof_required", "")
+	}
+	req.who = e.Proof.Kind
+	if route.Path == api.PathInit || route.Path == api.PathUnlock {
+		return req, nil // these open a slot themselves
+	}
+	if s := g.vault.State(); s == vault.Absent || s == vault.Locked && !g.open.Load() {
+		return opRequest{}, api.Fail("vault_"+s.String(), "")
+	}
+	return req, g.proof.Verify(r.Context(), e.Proof, route.Path, e.Args)
+}
+
+// checked returns the request's value if it is the one that args (and so the proof) speak of.
+func (r opRequest) checked(length int, digest []byte) ([]byte, error) {
+	h := sha256.New()
+	h.Write(r.salt)
+	h.Write(r.value)
+	switch {
+	case len(r.salt) != 16:
+		return nil, api.Fail("invalid_request", "salt: 16 bytes")
+	case len(r.value) > api.ValueLimit:
+		return nil, api.Fail("invalid_request", "the value is over 1 MiB")
+	case len(r.value) != length || !bytes.Equal(h.Sum(nil), digest):
+		return nil, api.Fail("invalid_request", "the value is not the one the request speaks of; nothing was stored")
+	}
+	return r.value, nil
+}
+
+// refusalOf is an error as the operator is told it. What has no code is internal: its words stay in the log.
+func refusalOf(err error) *api.Error {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e
+	}
+	for sentinel, code := range map[error]string{
+		vault.ErrWrongKey: "proof_wrong", proof.ErrWrong: "proof_wrong", vault.ErrQuarantined: "vault_quarantined", vault.ErrLocked: "vault_locked",
+		vault.ErrExists: "exists", vault.ErrUnknown: "not_found", auditlog.ErrPoisoned: "audit_unavailable",
+	} {
+		if errors.Is(err, sentinel) {
+			return api.Fail(code, "")
+		}
+	}
+	return api.Fail("internal", "")
+}
+
+func fail(w http.ResponseWriter, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(api.Lookup(e.Code).Status)
+	b, err := json.Marshal(e)
+	if err != nil {
+		b = fmt.Appendf(nil, `{"error":%q,"reason":"the gateway failed"}`, "internal")
+	}
+	w.Write(b)
+}

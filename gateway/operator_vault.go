@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sallyport/auditlog"
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/home"
+	"sallyport/vault"
+)
+
+func (g *Gateway) opStatus(r opRequest) (any, error) { return g.status(), nil }
+
+func (g *Gateway) status() api.Status {
+	s := api.Status{Vault: g.vault.State().String(), Version: g.cfg.Version, PID: os.Getpid(), Runs: map[string]int{},
+		PendingApprovals: len(g.cards.list())}
+	if s.Vault == vault.Ready.String() && !g.open.Load() {
+		s.Vault = vault.Locked.String()
+	}
+	for _, x := range g.book.all() {
+		x.mu.Lock()
+		s.Runs[x.state.String()]++
+		x.mu.Unlock()
+	}
+	h := g.log.head()
+	if h.Seq > 0 {
+		s.Audit = api.AuditHead{Records: int64(h.Records), Head: hex.EncodeToString(h.Hash[:])}
+	}
+	return s
+}
+
+func (g *Gateway) opInit(r opRequest) (any, error) {
+	if r.proof.Kind != "passphrase" || len(r.proof.Value) < minPassphrase {
+		return nil, api.Fail("proof_required", fmt.Sprintf("a new vault needs a passphrase of at least %d characters", minPassphrase))
+	}
+	return g.initialize(r.ctx, []byte(r.proof.Value))
+}
+
+// minPassphrase: scrypt at 2^18 makes a guess cost 256 MiB and about a second; below this length that is not enough.
+const minPassphrase = 8
+
+func (g *Gateway) opUnlock(r opRequest) (any, error) {
+	if r.proof.Kind != "passphrase" {
+		return nil, api.Fail("proof_required", "unlocking opens a slot: give the passphrase")
+	}
+	if err := g.proof.Guard(r.ctx, func() error { return g.unlock(r.ctx, []byte(r.proof.Value), r.who) }); err != nil {
+		return nil, err
+	}
+	return g.status(), nil
+}
+
+func (g *Gateway) opLock(r opRequest) (any, error) {
+	if err := g.lock(r.ctx, r.who, "operator"); err != nil {
+		if g.vault.State() == vault.Locked {
+			g.complain("lock", err)
+			return nil, api.Fail("not_recorded", "locked here, not yet recorded")
+		}
+		return nil, err
+	}
+	return g.status(), nil
+}
+
+func (g *Gateway) opStop(r opRequest) (any, error) {
+	g.Stop() // Serve lets this answer out before it closes the door
+	return struct{}{}, nil
+}
+
+// opCheckpoint signs the log's head with its identity, for a place outside this machine.
+func (g *Gateway) opCheckpoint(r opRequest) (any, error) {
+	if s := g.vaultState(); s != authz.VaultReady {
+		return nil, api.Fail("vault_"+s.String(), "")
+	}
+	var note []byte
+	err := g.vault.With(r.ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) (err error) {
+		note, err = g.log.w.Load().Checkpoint(ed25519.PrivateKey(s.Bytes()))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.Checkpoint{Note: string(note)}, g.anchor(r.ctx)
+}
+
+// readPub names the log's public file and its key's fingerprint.
+func readPub(h home.Home) (path, fingerprint string, err error) {
+	path = filepath.Join(h.Log(), "audit.pub")
+	note, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	fingerprint, err = auditlog.Fingerprint(note)
+	return path, fingerprint, err
+}

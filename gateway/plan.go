@@ -1,0 +1,311 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/httpexec"
+	"sallyport/sshexec"
+	"sallyport/vault"
+)
+
+// A request is parsed once, into one value that never changes. What authz judges, what the vault is asked for, what the
+// executor is given and what the log says are all read from it, so they cannot differ.
+
+// parsed is a request before any vault was looked at.
+type parsed struct {
+	tool   string
+	target string // as named by the caller; empty where a URL was given
+	narrow string // http_request's credential
+	key    string // the caller's idempotency key
+	http   httpexec.Request
+	ssh    sshexec.Command
+	fault  *api.Error // rung 0
+}
+
+// plan is a parsed request bound to one target, credential and rule of one vault snapshot.
+type plan struct {
+	parsed
+	authz     authz.Request
+	secret    vault.Ref
+	http1     httpexec.Match
+	ssh1      sshBinding
+	detail    string // why it is not bound, for the caller
+	operation string // method and path, or the command's class
+	summary   string // the exact action, for the card
+	effect    string
+	digest    [32]byte
+	run       string // whose it is; part of the key an API is sent
+	effectKey string // credential, method, path: what an unresolved write makes ask
+}
+
+// sshBinding is a command's host and the rule that allows it.
+type sshBinding struct {
+	match   sshexec.Match
+	target  sshexec.Target
+	version uint64 // the host's row
+}
+
+// parse reads a call strictly, with no vault and no I/O. A fault stays in the value: it is denied on rung 0 like any other.
+func parse(r api.ActionRequest) parsed {
+	q := parsed{tool: r.Tool, key: r.IdempotencyKey}
+	switch {
+	case len(r.IdempotencyKey) > 128 || !printable(r.IdempotencyKey):
+		q.fault = api.Fail("invalid_request", "idempotencyKey: at most 128 printable ASCII characters")
+	case r.WaitSeconds < 0 || r.WaitSeconds > api.WaitLimit:
+		q.fault = api.Fail("invalid_request", fmt.Sprintf("waitSeconds: 0 to %d", api.WaitLimit))
+	case r.Tool == api.ToolHTTP:
+		q.parseHTTP(r.Args)
+	case r.Tool == api.ToolSSH:
+		q.parseSSH(r.Args)
+	default:
+		q.fault = api.Fail("unknown_tool", "")
+		q.tool = escape(r.Tool, 64)
+	}
+	return q
+}
+
+func (q *parsed) parseHTTP(args []byte) {
+	var a api.HTTPArgs
+	if q.fault = decode(args, &a); q.fault != nil {
+		return
+	}
+	q.target, q.narrow = a.Target, a.Credential
+	req, err := httpexec.ParseRequest(httpexec.Input{URL: a.URL, Target: a.Target, Path: a.Path, Method: a.Method,
+		Query: a.Query, Headers: a.Headers, Body: []byte(a.Body)})
+	if err != nil {
+		q.fault = requestFault(err)
+		return
+	}
+	q.http = req
+}
+
+func (q *parsed) parseSSH(args []byte) {
+	var a api.SSHArgs
+	if q.fault = decode(args, &a); q.fault != nil {
+		return
+	}
+	q.target = a.Target
+	cmd, err := sshexec.ParseCommand(sshexec.Input{Argv: a.Argv, Shell: a.Shell, Stdin: []byte(a.Stdin), TimeoutSeconds: a.TimeoutSeconds})
+	switch {
+	case err != nil:
+		q.fault = requestFault(err)
+	case a.Target == "":
+		q.fault = api.Fail("invalid_request", "target: name one that list_targets shows")
+	}
+	q.ssh = cmd
+}
+
+// requestFault turns an executor's refusal of a request into the table's.
+func requestFault(err error) *api.Error {
+	if e, ok := errors.AsType[*httpexec.RequestError](err); ok {
+		return api.Fail(e.Code, e.Reason)
+	}
+	if e, ok := errors.AsType[*sshexec.RequestError](err); ok {
+		return api.Fail(e.Code, e.Reason)
+	}
+	return api.Fail("invalid_request", err.Error())
+}
+
+// bind resolves target, credential and rule against one snapshot. It never fails: what does not resolve is not bound,
+// and the plan says why. t is nil while the vault is closed.
+func bind(q parsed, t *targets) *plan {
+	p := &plan{parsed: q, effect: "destructive"}
+	p.authz = authz.Request{Tool: q.tool, Target: q.target, Unbound: authz.TargetUnknown}
+	switch {
+	case q.fault != nil:
+		p.authz.Fault = authz.Reason(q.fault.Code)
+		p.detail = q.fault.Reason
+	case q.tool == api.ToolSSH:
+		p.bindSSH(t)
+	default:
+		p.bindHTTP(t)
+	}
+	p.digest = p.sum()
+	p.authz.Digest = "sha256:" + hex.EncodeToString(p.digest[:])
+	return p
+}
+
+// unbound notes why nothing was resolved.
+func (p *plan) unbound(code authz.Reason, detail string) { p.authz.Unbound, p.detail = code, detail }
+
+func (p *plan) bindHTTP(t *targets) {
+	req := p.http
+	p.effect = req.Effect()
+	if t == nil {
+		return
+	}
+	if p.target != "" {
+		origin, why := t.origin(p.target)
+		if why != "" {
+			p.unbound(authz.TargetUnknown, why)
+			return
+		}
+		var err error
+		if req, err = req.At(origin); err != nil {
+			p.unbound(authz.RuleMismatch, requestFault(err).Reason)
+			return
+		}
+	}
+	p.http = req
+	p.operation = req.Method() + " " + req.Path()
+	p.summary = escape(req.Method()+" "+req.URL(), 2048)
+	if n := len(req.Body()); n > 0 {
+		p.summary += fmt.Sprintf("\nbody: %d bytes, sha256:%x%s", n, sha256.Sum256(req.Body()), block(string(req.Body()), 4096))
+	}
+	var hit []*httpCredential
+	var m httpexec.Match
+	refused := (*httpexec.RequestError)(nil)
+	for _, c := range t.at(req.Origin()) {
+		if p.narrow != "" && c.meta.Name != p.narrow {
+			continue
+		}
+		x, err := c.rules.Match(req)
+		if err == nil {
+			hit, m = append(hit, c), x
+		} else if e, ok := errors.AsType[*httpexec.RequestError](err); ok && (refused == nil || e.Code == "header_refused") {
+			refused = e
+		}
+	}
+	switch {
+	case len(hit) > 1:
+		p.unbound(authz.RuleMismatch, fmt.Sprintf("credentials %s and %s both allow this request; name one in credential", hit[0].meta.Name, hit[1].meta.Name))
+	case len(hit) == 1:
+		p.bound(hit[0].meta, hit[0].meta.Confirm, req.Origin())
+		p.http1 = m
+		p.effectKey = strings.Join([]string{hit[0].meta.Name, req.Method(), req.Origin(), req.Path()}, "\n")
+	case refused != nil:
+		p.unbound(authz.Reason(refused.Code), refused.Reason)
+	case p.narrow != "" && !t.known(p.narrow):
+		p.unbound(authz.TargetUnknown, "no credential of this name")
+	default:
+		p.unbound(authz.RuleMismatch, "")
+	}
+}
+
+func (p *plan) bindSSH(t *targets) {
+	p.operation = p.ssh.Class()
+	p.effect = "write" // what a command does can't be read off its words
+	p.summary = escape("ssh "+p.target+": "+p.ssh.Line(), 4096)
+	if t == nil {
+		return
+	}
+	h, ok := t.hosts[p.target]
+	if !ok {
+		p.unbound(authz.TargetUnknown, "")
+		return
+	}
+	m, err := h.rules.Match(p.ssh)
+	if err != nil {
+		p.unbound(authz.RuleMismatch, requestFault(err).Reason)
+		return
+	}
+	meta, ok := t.snap.Credential(h.spec.Credential)
+	if !ok {
+		p.unbound(authz.RuleMismatch, "the host's credential is gone")
+		return
+	}
+	p.bound(meta, stricter(meta.Confirm, h.spec.Confirm), p.target)
+	p.authz.AlwaysAsk = m.Ask()
+	p.ssh1 = sshBinding{match: m, target: h.target(p.target), version: h.version}
+	p.effectKey = strings.Join([]string{meta.Name, p.target, p.ssh.Line()}, "\n")
+}
+
+// bound notes the one credential and rule that a request resolved to.
+func (p *plan) bound(m vault.Meta, confirm, target string) {
+	p.secret = vault.Ref{Name: m.Name, Version: m.Version}
+	a := &p.authz
+	a.Bound, a.Unbound, a.Credential, a.Target, a.Version = true, "", m.Name, target, m.Version
+	a.Confirm = confirmOf(confirm)
+	a.Effect = effectOf(p.effect)
+}
+
+// sum is the plan's digest: everything that will be sent, to whom and with which credential's which version.
+func (p *plan) sum() [32]byte {
+	h := sha256.New()
+	put := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	put([]byte("sallyport plan 1"))
+	put([]byte(p.tool))
+	put([]byte(p.target))
+	put([]byte(p.authz.Target))
+	put([]byte(p.authz.Credential))
+	put(binary.BigEndian.AppendUint64(nil, p.authz.Version))
+	put(binary.BigEndian.AppendUint64(nil, p.ssh1.version))
+	if p.fault == nil && p.tool == api.ToolHTTP {
+		put(p.http.Canonical())
+	}
+	if p.fault == nil && p.tool == api.ToolSSH {
+		put(p.ssh.Canonical())
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// current tells whether what the plan was bound to still stands in s.
+func (p *plan) current(s *vault.Snapshot) bool {
+	m, ok := s.Credential(p.secret.Name)
+	if !ok || m.Version != p.secret.Version {
+		return false
+	}
+	if p.tool != api.ToolSSH {
+		return true
+	}
+	h, ok := s.Host(p.target)
+	return ok && h.Version == p.ssh1.version
+}
+
+// gaps are the questions of 04 that this channel leaves open, told on each write's card.
+func (p *plan) gaps() []string {
+	switch {
+	case p.effect == "read":
+		return nil
+	case p.tool == api.ToolSSH:
+		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it"}
+	}
+	return []string{"if the answer is lost, the write may have happened; look it up at the service before sending it again"}
+}
+
+func confirmOf(s string) authz.Confirm {
+	switch s {
+	case "never":
+		return authz.ConfirmNever
+	case "click":
+		return authz.ConfirmClick
+	}
+	return authz.ConfirmPasskey
+}
+
+func effectOf(s string) authz.Effect {
+	switch s {
+	case "read":
+		return authz.Read
+	case "write":
+		return authz.Write
+	}
+	return authz.Destructive
+}
+
+// stricter is the one of two confirm modes that asks more.
+func stricter(a, b string) string {
+	if b == "" || confirmOf(a) > confirmOf(b) {
+		return a
+	}
+	return b
+}
+
+// bodyText gives bytes as text where they are, else in base64.
+func bodyText(b []byte) (text, encoding string) {
+	if s := string(b); validText(s) {
+		return s, "utf-8"
+	}
+	return base64.StdEncoding.EncodeToString(b), "base64"
+}

@@ -1,0 +1,306 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"sync"
+
+	"sallyport/auditlog/event"
+	"sallyport/authz"
+	"sallyport/gateway/peer"
+	"sallyport/gateway/store"
+)
+
+// registry knows every run by its owner's process key, and every epoch by its peer's.
+type registry struct {
+	mu     sync.Mutex
+	runs   map[string]*run   // by id
+	owners map[string]*run   // by owner's process key
+	peers  map[string]*epoch // by peer's process key: its current instance
+}
+
+func newRegistry() *registry {
+	return &registry{runs: map[string]*run{}, owners: map[string]*run{}, peers: map[string]*epoch{}}
+}
+
+func (r *registry) byID(id string) *run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs[id]
+}
+
+func (r *registry) all() []*run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*run, 0, len(r.runs))
+	for _, x := range r.runs {
+		out = append(out, x)
+	}
+	return out
+}
+
+// owns tells whether a process key is the owner of a run that an agent's process may descend from.
+func (r *registry) owns(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.peers[key]; e != nil && !e.run.owner.shell {
+		return true
+	}
+	x := r.owners[key]
+	return x != nil && !x.owner.shell
+}
+
+// restore takes a run of an earlier start into memory. If its owner was seen again while the vault was locked, the
+// stored state stands for that run too: a revocation is final.
+func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *run {
+	x := newRun(owner{key: s.Owner, facts: s.facts(), shell: s.Shell}, row.Opened)
+	x.id, x.state = row.ID, state
+	if state == authz.Revoked {
+		x.times.revoked = row.Changed
+	}
+	x.stored.Store(true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs[x.id] = x
+	seen := r.owners[s.Owner]
+	if seen == nil {
+		r.owners[s.Owner] = x
+		return x
+	}
+	if state == authz.Revoked || state == authz.Denied {
+		seen.mu.Lock()
+		seen.state, seen.times.revoked = state, x.times.revoked
+		seen.mu.Unlock()
+	}
+	return x
+}
+
+// caller is who speaks on one connection: the kernel's facts, and the run and epoch once something of them exists.
+type caller struct {
+	proc  *peer.Process
+	run   *run   // nil: this process has not asked for anything yet
+	epoch *epoch // nil with run
+}
+
+// identify finds the caller's run and epoch. Only a call opens them (open): a process start is not a session.
+func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (caller, error) {
+	g.book.mu.Lock()
+	e := g.book.peers[p.Key()]
+	g.book.mu.Unlock()
+	if e != nil {
+		if e.proc.Same() == nil {
+			return caller{p, e.run, e}, nil
+		}
+		// The same process, another program: what was given to the old instance is void.
+		g.endEpoch(ctx, e, "peer_replaced")
+	}
+	chief, passed, err := p.Owner(g.cfg.Ours)
+	if err != nil {
+		return caller{proc: p}, err
+	}
+	g.book.mu.Lock()
+	r := g.book.owners[chief.Key()]
+	g.book.mu.Unlock()
+	if !open {
+		c := caller{proc: p, run: r}
+		return c, nil
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	return g.opened(ctx, p, chief, passed)
+}
+
+// opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
+func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (caller, error) {
+	g.book.mu.Lock()
+	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
+	g.book.mu.Unlock()
+	if e != nil && e.proc.Same() == nil {
+		return caller{p, e.run, e}, nil
+	}
+	t := now().Wall
+	fresh := r == nil
+	var evs []event.Event
+	if fresh {
+		f := chief.Facts()
+		r = newRun(owner{key: chief.Key(), facts: f, shell: shell(f)}, t)
+		evs = append(evs, event.RunOpened{Run: r.id, Agent: recorded(f), Launchers: recordedAll(passed)})
+	}
+	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, cards: make(chan struct{}, 1)}
+	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: recorded(e.facts)})
+	if err := g.recordOpened(ctx, r, e, fresh, evs); err != nil {
+		return caller{proc: p}, err
+	}
+	r.mu.Lock()
+	r.epochs = append(r.epochs, e)
+	r.mu.Unlock()
+	g.book.mu.Lock()
+	g.book.runs[r.id], g.book.owners[chief.Key()], g.book.peers[p.Key()] = r, r, e
+	g.book.mu.Unlock()
+	if fresh {
+		g.watch(chief.Gone(), func() { g.clientGone(r) })
+	}
+	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, "process_gone"); p.Close() })
+	return caller{p, r, e}, nil
+}
+
+// recordOpened writes rows and events. While the vault is closed rows can't be sealed: the run then lives in memory
+// and in the log, and its row is written at unlock.
+func (g *Gateway) recordOpened(ctx context.Context, r *run, e *epoch, fresh bool, evs []event.Event) error {
+	if !g.open.Load() {
+		return g.log.note(ctx, r.id, evs...)
+	}
+	return g.change(ctx, false, evs, func(tx *store.Tx) error {
+		if fresh {
+			if err := g.putRun(tx, r); err != nil {
+				return err
+			}
+		}
+		e.stored.Store(true)
+		return tx.PutEpoch(store.Epoch{ID: e.id, Run: r.id, State: e.state.String(), Opened: r.opened})
+	})
+}
+
+// endEpoch voids what an epoch was given: its process is gone or is another program now.
+func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) {
+	r := e.run
+	r.mu.Lock()
+	if e.state == authz.EpochEnded {
+		r.mu.Unlock()
+		return
+	}
+	e.state = authz.EpochEnded
+	ended := r.void(e)
+	was := r.state
+	if len(r.grants) == 0 {
+		r.step(authz.Lock) // without a live grant the run is no longer active
+	}
+	state := r.state
+	r.mu.Unlock()
+
+	g.book.mu.Lock()
+	if g.book.peers[e.proc.Key()] == e {
+		delete(g.book.peers, e.proc.Key())
+	}
+	g.book.mu.Unlock()
+	g.cards.expire(func(c *card) bool { return c.epoch == e }, reason)
+
+	evs := []event.Event{event.EpochEnded{Run: r.id, Epoch: e.id, Reason: reason}}
+	g.authority.Lock()
+	err := g.lose(ctx, evs, func(tx *store.Tx) error {
+		if err := g.setRun(r, was, state, ended)(tx); err != nil || !e.stored.Load() {
+			return err
+		}
+		return tx.EndEpoch(e.id, now().Wall)
+	})
+	g.authority.Unlock()
+	g.complain("end epoch", err)
+	g.settle(ctx, r)
+}
+
+// lose records a loss of authority that memory already has: rows and clear events. g.authority must be held.
+// A loss that could not be written still holds, and nobody is granted anything until the gateway starts anew.
+func (g *Gateway) lose(ctx context.Context, evs []event.Event, f func(*store.Tx) error) error {
+	err := g.change(ctx, true, evs, f)
+	if err != nil && !errors.Is(err, errNoLog) {
+		g.unrecorded.Store(true)
+	}
+	return err
+}
+
+// clientGone: the process this run belongs to has died. The gate closes at once.
+func (g *Gateway) clientGone(r *run) {
+	ctx := context.Background()
+	r.mu.Lock()
+	r.times.clientUnavailable = now().Wall
+	was := r.state
+	what := authz.ClientGoneBusy
+	if r.idle() {
+		what = authz.ClientGoneIdle
+	}
+	r.step(what)
+	state := r.state
+	ended := r.void(nil)
+	r.mu.Unlock()
+	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_orphaned")
+	if state == was {
+		return // revoked before: nothing more to lose
+	}
+	ev := event.Event(event.RunOrphaned{Run: r.id})
+	if state == authz.Ended {
+		ev = event.RunEnded{Run: r.id}
+	}
+	g.authority.Lock()
+	err := g.lose(ctx, []event.Event{ev}, g.setRun(r, was, state, ended))
+	g.authority.Unlock()
+	g.complain("record lost client", err)
+	g.settle(ctx, r) // it may have become idle meanwhile
+}
+
+// settle ends an orphaned run once nothing of it is left.
+func (g *Gateway) settle(ctx context.Context, r *run) {
+	r.mu.Lock()
+	was := r.state
+	if was != authz.Orphaned || !r.idle() || !r.step(authz.Drained) {
+		r.mu.Unlock()
+		return
+	}
+	state := r.state
+	r.mu.Unlock()
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	g.complain("record ended run", g.lose(ctx, []event.Event{event.RunEnded{Run: r.id}}, g.setRun(r, was, state, nil)))
+}
+
+// idle: nothing of the run is connected or in flight. mu must be held.
+func (r *run) idle() bool {
+	if len(r.held) > 0 {
+		return false
+	}
+	for _, e := range r.epochs {
+		if e.state != authz.EpochEnded {
+			return false
+		}
+	}
+	return true
+}
+
+// setRun moves a run's row and ends the grants that went with it.
+func (g *Gateway) setRun(r *run, from, to authz.RunState, ended []*grant) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		t := now().Wall
+		for _, x := range ended {
+			if err := tx.EndGrant(x.ID, "void", t); err != nil {
+				return err
+			}
+		}
+		if from == to || !r.stored.Load() {
+			return nil // nothing moved, or its row is written at unlock
+		}
+		return tx.SetRun(r.id, from.String(), to.String(), t)
+	}
+}
+
+// shell tells an interactive shell by its program's name; the name only widens what the operator may do beside it.
+func shell(f peer.Facts) bool {
+	switch strings.TrimPrefix(path.Base(f.Exe), "-") {
+	case "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "tcsh", "csh":
+		return true
+	}
+	return false
+}
+
+// recorded is a process as the log keeps it.
+func recorded(f peer.Facts) event.Peer {
+	return event.Peer{ProcessID: f.PID, Started: f.Start, Exe: escape(f.Exe, 256), ExeDigest: f.ExeDigest, Identity: f.Identity}
+}
+
+func recordedAll(ps []*peer.Process) []event.Peer {
+	var out []event.Peer
+	for _, p := range ps {
+		out = append(out, recorded(p.Facts()))
+	}
+	return out
+}

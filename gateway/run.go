@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
+)
+
+// run is one live instance of an agent client process, and the lock that everything of it turns on. Every decision
+// about a run is made under mu, so what one call sees no other can change before it acts.
+//
+// Lock order: Gateway.authority, then run.mu, then cards.mu; never back.
+type run struct {
+	id     string
+	opened time.Time
+	owner  owner
+	stored atomic.Bool // it has a row
+
+	mu     sync.Mutex
+	state  authz.RunState
+	times  times
+	epochs []*epoch
+	grants []*grant
+	held   map[string]*call  // reserved or entered: revoke waits until it is empty
+	empty  chan struct{}     // closed whenever held becomes empty; nil while nobody waits
+	keys   map[string]keyUse // a caller's idempotency key -> what it was used for
+	denied int               // cards the operator denied
+	calls  int
+}
+
+// owner is the process a run belongs to, as facts; the process itself is kept by its watcher.
+type owner struct {
+	key   string // peer.Process.Key
+	facts peer.Facts
+	shell bool // an interactive shell: `sp call` made the run, so the operator may share the terminal with it
+}
+
+// times are kept apart on purpose: together they class each call as before, in, or after the uncertain window.
+type times struct {
+	clientUnavailable, lastAction, revoked time.Time
+}
+
+// keyUse is what an idempotency key was used for.
+type keyUse struct {
+	digest [32]byte
+	action string
+}
+
+// epoch is one process instance able to act in a run.
+type epoch struct {
+	id     string
+	run    *run
+	proc   *peer.Process
+	facts  peer.Facts
+	stored atomic.Bool      // it has a row
+	state  authz.EpochState // under run.mu
+	cards  chan struct{}    // one place: an epoch shows one card at a time
+}
+
+// grant is live authority in memory. Only memory counts while spd runs.
+type grant struct {
+	authz.Grant
+	shown api.Grant
+}
+
+// call is one action on its way through the gate. dial ends before ctx when the run is revoked.
+type call struct {
+	id         string
+	ctx, dial  context.Context
+	cancel     context.CancelFunc
+	cancelDial context.CancelFunc
+	grant      *grant // whose use was taken
+	card       *card  // the approval reserved for it
+	entered    bool   // under run.mu: the gate let it pass
+}
+
+// newRun makes a run nobody has granted anything.
+func newRun(o owner, opened time.Time) *run {
+	return &run{id: newID("run_"), opened: opened, owner: o, state: authz.Pending, held: map[string]*call{}, keys: map[string]keyUse{}}
+}
+
+// step moves the state machine; an impossible pair leaves the state and answers false. mu must be held.
+func (r *run) step(e authz.RunEvent) bool {
+	next, err := r.state.Next(e)
+	if err != nil {
+		return false
+	}
+	r.state = next
+	return true
+}
+
+// hold registers a call, so that a revocation waits for it. mu must be held.
+func (r *run) hold(c *call) {
+	r.held[c.id] = c
+}
+
+// leave takes a call out of the gate, after its result is recorded.
+func (r *run) leave(c *call) {
+	r.mu.Lock()
+	delete(r.held, c.id)
+	if len(r.held) == 0 && r.empty != nil {
+		close(r.empty)
+		r.empty = nil
+	}
+	r.mu.Unlock()
+	c.cancel()
+}
+
+// drained returns a channel that is closed once nothing is held. mu must be held.
+func (r *run) drained() <-chan struct{} {
+	if len(r.held) == 0 {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if r.empty == nil {
+		r.empty = make(chan struct{})
+	}
+	return r.empty
+}
+
+// void ends every grant of the run (or of one epoch) in memory and returns them. mu must be held.
+func (r *run) void(of *epoch) []*grant {
+	var ended []*grant
+	r.grants = slices.DeleteFunc(r.grants, func(g *grant) bool {
+		if of != nil && g.Epoch != of.id {
+			return false
+		}
+		g.State = authz.GrantVoid
+		ended = append(ended, g)
+		return true
+	})
+	return ended
+}
+
+// live lists an epoch's grants as they may be shown. mu must be held.
+func (r *run) live(e *epoch) []api.Grant {
+	out := []api.Grant{}
+	for _, g := range r.grants {
+		if g.Epoch == e.id {
+			out = append(out, g.shown)
+		}
+	}
+	return out
+}
+
+// show is the run as the operator sees it.
+func (r *run) show() api.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := api.Run{
+		ID: r.id, State: r.state.String(), Agent: agent(r.owner.facts), Epochs: []api.Epoch{}, OpenedAt: r.opened,
+		ClientUnavailableAt: r.times.clientUnavailable, LastActionStartedAt: r.times.lastAction, RevokedAt: r.times.revoked,
+		Calls: r.calls,
+	}
+	for _, e := range r.epochs {
+		out.Epochs = append(out.Epochs, api.Epoch{ID: e.id, State: e.state.String(), ProcessID: e.facts.PID})
+	}
+	return out
+}
+
+// agent shows a process; what the process itself chose (its command) is escaped.
+func agent(f peer.Facts) api.Agent {
+	return api.Agent{ProcessID: f.PID, Command: command(f), ExeDigest: f.ExeDigest, Identity: f.Identity}
+}
