@@ -93,8 +93,8 @@ func (p *Pool) Dial(ctx context.Context, t Target, a Auth) (*Conn, error) {
 		}
 		if l.err != nil {
 			p.release(l)
-			if !mine && errors.Is(l.err, context.Canceled) {
-				continue // the caller who was opening it went away
+			if !mine && (errors.Is(l.err, context.Canceled) || errors.Is(l.err, context.DeadlineExceeded)) {
+				continue // the one who was opening it went away, or had less time
 			}
 			return nil, l.err
 		}
@@ -152,27 +152,38 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target) (l *link, mine 
 // bring does the handshake and publishes how it ended.
 func (p *Pool) bring(l *link, key []byte) {
 	w, err := l.target.handshake(l.dial, key, p.o.Lookup)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil && l.dropped {
-		err = errDropped()
-		go w.close()
-	}
-	l.w, l.err = w, err
-	if err != nil {
-		l.w = wire{}
-		l.cancel()
-		p.forget(l)
-		close(l.ready)
-		close(l.done)
+	if err == nil && p.publish(l, w) {
 		return
 	}
+	if err == nil {
+		w.close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.err = err; l.dropped {
+		l.err = errDropped()
+	}
+	l.cancel()
+	p.forget(l)
+	close(l.ready)
+	close(l.done)
+}
+
+// publish puts the connection to use, unless the link was dropped meanwhile.
+func (p *Pool) publish(l *link, w wire) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.dropped {
+		return false
+	}
+	l.w = w
 	close(l.ready)
 	l.serve(p.o.KeepAlive, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.forget(l)
 	})
+	return true
 }
 
 // Put gives the place back. A second Put of the same Conn does nothing.

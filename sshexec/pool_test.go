@@ -1,0 +1,543 @@
+package sshexec_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sallyport/sshexec"
+	"sallyport/sshexec/sshtest"
+)
+
+func dialReason(err error) string {
+	var d *sshexec.DialError
+	if !errors.As(err, &d) {
+		return "no DialError"
+	}
+	return d.Reason
+}
+
+// S01: the pinned type is asked for, whatever the host would offer first.
+func TestPinnedTypeOnly(t *testing.T) {
+	b := newBed(t, sshtest.Options{KeyTypes: []string{"ed25519", "ecdsa", "rsa"}}, sshexec.PoolOptions{})
+	for i, k := range b.host.HostKeys() {
+		b.target.HostKeys, b.auth.Version = []string{k}, uint64(i)
+		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+			t.Errorf("%s: %+v", k[:12], r)
+		}
+	}
+}
+
+// S02: no authentication is tried on a host that shows another key.
+func TestHostKeyChanged(t *testing.T) {
+	b := newBed(t, sshtest.Options{KeyTypes: []string{"ed25519"}}, sshexec.PoolOptions{})
+	want, err := sshexec.Fingerprint(b.target.HostKeys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.host.ChangeKeys(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := sshexec.Fingerprint(b.host.HostKeys()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.pool.Dial(t.Context(), b.target, b.auth)
+	var h *sshexec.HostKeyError
+	if !errors.As(err, &h) || dialReason(err) != "host_key_changed" {
+		t.Fatalf("dial: %v", err)
+	}
+	if h.Target != "web" || h.Want != want || h.Got != got {
+		t.Errorf("%+v, want %s, got %s", h, want, got)
+	}
+
+	rsa := newBed(t, sshtest.Options{KeyTypes: []string{"rsa"}}, sshexec.PoolOptions{})
+	rsa.target.HostKeys = b.target.HostKeys // a type that this host does not have
+	_, err = rsa.pool.Dial(t.Context(), rsa.target, rsa.auth)
+	if !errors.As(err, &h) || dialReason(err) != "host_key_changed" || h.Got != "" {
+		t.Errorf("type gone: %v", err)
+	}
+	if n := len(b.host.Auths()) + len(rsa.host.Auths()); n != 0 {
+		t.Errorf("%d authentications were tried", n)
+	}
+}
+
+// S04: one deadline over all of it; goleak finds what stays.
+func TestStalls(t *testing.T) {
+	for name, f := range map[string]sshtest.Fault{"silent": sshtest.Silent, "kex": sshtest.StallKex, "auth": sshtest.StallAuth} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, sshtest.Options{Fault: f}, sshexec.PoolOptions{DialTimeout: 150 * time.Millisecond})
+			began := time.Now()
+			_, err := b.pool.Dial(t.Context(), b.target, b.auth)
+			if dialReason(err) != "deadline" || time.Since(began) > 3*time.Second {
+				t.Fatalf("%v after %v", err, time.Since(began))
+			}
+			waitFor(t, "the connection's end", func() bool { return b.host.Open() == 0 })
+
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for end := time.Now().Add(5 * time.Second); b.host.Opened() < 2 && time.Now().Before(end); {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
+			_, err = b.pool.Dial(ctx, b.target, b.auth)
+			if r := dialReason(err); r != "dial_failed" && r != "deadline" {
+				t.Errorf("cancelled: %v", err)
+			}
+		})
+	}
+}
+
+// S14 and no forwarding: every channel of the host's is refused.
+func TestHostOpensChannels(t *testing.T) {
+	b := newBed(t, sshtest.Options{Fault: sshtest.OpensChannel}, sshexec.PoolOptions{})
+	if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"echo", "x"}}); r.out != "x\n" {
+		t.Fatalf("%+v", r)
+	}
+	waitFor(t, "four refusals", func() bool { return b.host.Rejected() == 4 })
+}
+
+func TestAccountRefused(t *testing.T) {
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
+	b.target.User = "root"
+	_, err := b.pool.Dial(t.Context(), b.target, b.auth)
+	if dialReason(err) != "dial_failed" || !strings.Contains(err.Error(), "refused the account or its key") {
+		t.Fatal(err)
+	}
+	if a := b.host.Auths(); len(a) != 1 || a[0].OK || a[0].User != "root" {
+		t.Errorf("%+v", a)
+	}
+	b.auth.Key = []byte("-----BEGIN RUBBISH " + "s3cr3t")
+	_, err = b.pool.Dial(t.Context(), b.target, b.auth)
+	if dialReason(err) != "dial_failed" || strings.Contains(err.Error(), "s3cr3t") {
+		t.Error(err)
+	}
+}
+
+func TestAddressRefused(t *testing.T) {
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
+	b.target.AllowNetwork = nil
+	_, err := b.pool.Dial(t.Context(), b.target, b.auth)
+	if dialReason(err) != "address_refused" || b.host.Opened() != 0 {
+		t.Fatalf("%v, %d connections", err, b.host.Opened())
+	}
+	if _, err := sshexec.Enrol(t.Context(), b.host.Addr(), []string{"10.0.0.0/8"}); dialReason(err) != "address_refused" {
+		t.Errorf("enrol: %v", err)
+	}
+}
+
+// A name is resolved to all its addresses; only permitted ones are dialled.
+func TestResolve(t *testing.T) {
+	answer := []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("::ffff:127.0.0.1")}
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+		if host != "web.example" {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		return answer, nil
+	}})
+	_, port, _ := net.SplitHostPort(b.host.Addr())
+	b.target.Address = "Web.Example.:" + port
+	if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+		t.Errorf("%+v", r)
+	}
+	b.target.Address, b.auth.Run = "gone.example:"+port, "run_2"
+	if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "dial_failed" {
+		t.Errorf("unknown name: %v", err)
+	}
+	answer = answer[:2]
+	b.target.Address = "web.example:" + port
+	if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "address_refused" {
+		t.Errorf("no permitted address: %v", err)
+	}
+}
+
+func TestPoolKeysAndTargets(t *testing.T) {
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
+	one := func(tg sshexec.Target, a sshexec.Auth) {
+		t.Helper()
+		c, err := b.pool.Dial(t.Context(), tg, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.pool.Put(c)
+		b.pool.Put(c) // does nothing
+	}
+	a := b.auth
+	one(b.target, a)
+	one(b.target, a)
+	if n := b.host.Opened(); n != 1 {
+		t.Fatalf("connections: %d", n)
+	}
+	a.Version = 2
+	one(b.target, a)
+	a.Version, a.Run = 1, "run_2"
+	one(b.target, a)
+	if n := b.host.Opened(); n != 3 {
+		t.Fatalf("connections: %d, want one for each key", n)
+	}
+	// A target that was changed under its name is never served by the old connection.
+	tg := b.target
+	tg.AllowNetwork = []string{"127.0.0.1/32"}
+	one(tg, b.auth)
+	if n := b.host.Opened(); n != 4 {
+		t.Fatalf("connections: %d, want a new one for the changed target", n)
+	}
+}
+
+// S13: revoke and rotate close pooled connections before Drop returns.
+func TestDrop(t *testing.T) {
+	started := make(chan struct{}, 1)
+	b := newBed(t, sshtest.Options{Shell: waits(started), RefuseSignals: true}, sshexec.PoolOptions{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"run"}}); r.Outcome != sshexec.SentUnconfirmed || r.Reason != "connection_lost" {
+			t.Errorf("in flight: %+v", r.Result)
+		}
+	})
+	<-started
+	other := b.auth
+	other.Run = "run_2"
+	kept, err := b.pool.Dial(t.Context(), b.target, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := b.dial(t) // a second place on run_1's connection
+	began := time.Now()
+	b.pool.Drop(func(k sshexec.PoolKey) bool { return k.Run == "run_1" })
+	if d := time.Since(began); d > time.Second {
+		t.Errorf("took %v", d)
+	}
+	wg.Wait()
+	m, cmd := b.match(t, "true")
+	if r, _ := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.NotSent {
+		t.Errorf("on a dropped connection: %+v", r)
+	}
+	b.pool.Put(held)
+	waitFor(t, "one connection less", func() bool { return b.host.Open() == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	if r, _ := kept.Run(ctx, cmd, m, nil, nil); !r.Sent {
+		t.Errorf("other run's connection: %+v", r)
+	}
+	b.pool.Put(kept)
+}
+
+func (b *bed) match(t *testing.T, argv ...string) (sshexec.Match, sshexec.Command) {
+	t.Helper()
+	cmd := command(t, sshexec.Input{Argv: argv})
+	m, err := b.rules.Match(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, cmd
+}
+
+// A handshake under way is dropped too, and those who wait for it do not start another.
+func TestDropDuringDial(t *testing.T) {
+	b := newBed(t, sshtest.Options{Fault: sshtest.StallAuth}, sshexec.PoolOptions{})
+	var wg sync.WaitGroup
+	errs := make(chan error, 4)
+	for range 4 {
+		wg.Go(func() {
+			_, err := b.pool.Dial(t.Context(), b.target, b.auth)
+			errs <- err
+		})
+	}
+	waitFor(t, "the authentication", func() bool { return len(b.host.Auths()) > 0 && sshexec.Leases(b.pool) == 4 })
+	b.pool.Drop(func(k sshexec.PoolKey) bool { return k.Run == b.auth.Run })
+	wg.Wait()
+	for range 4 {
+		if r := dialReason(<-errs); r != "dial_failed" {
+			t.Errorf("dial: %s", r)
+		}
+	}
+	if n := b.host.Opened(); n != 1 {
+		t.Errorf("connections: %d", n)
+	}
+	b.pool.Close()
+	if _, err := b.pool.Dial(t.Context(), b.target, b.auth); err == nil {
+		t.Error("a closed pool dials")
+	}
+}
+
+// The one who opens goes away: another takes over.
+func TestOpenerCancelled(t *testing.T) {
+	block, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{Lookup: func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		first := false
+		once.Do(func() { first = true })
+		if first {
+			close(block)
+			<-ctx.Done()
+			<-release
+			return nil, ctx.Err()
+		}
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}})
+	_, port, _ := net.SplitHostPort(b.host.Addr())
+	b.target.Address = "web.example:" + port
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := b.pool.Dial(ctx, b.target, b.auth); !errors.Is(err, context.Canceled) {
+			t.Errorf("opener: %v", err)
+		}
+	})
+	<-block
+	wg.Go(func() {
+		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+			t.Errorf("waiter: %+v", r)
+		}
+	})
+	cancel()
+	close(release)
+	wg.Wait()
+}
+
+// A waiter has more time than the one who opens.
+func TestOpenerOutOfTime(t *testing.T) {
+	b := newBed(t, sshtest.Options{Fault: sshtest.StallAuth}, sshexec.PoolOptions{})
+	short, cancel := context.WithCancel(t.Context())
+	ctx, end := context.WithTimeout(short, 100*time.Millisecond)
+	defer end()
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := b.pool.Dial(ctx, b.target, b.auth); dialReason(err) != "deadline" {
+			t.Errorf("opener: %v", err)
+		}
+	})
+	waitFor(t, "the opener", func() bool { return len(b.host.Auths()) == 1 })
+	wg.Go(func() {
+		if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "dial_failed" {
+			t.Errorf("waiter: %v", err)
+		}
+	})
+	waitFor(t, "the waiter's own attempt", func() bool { return len(b.host.Auths()) == 2 })
+	b.pool.Close()
+	wg.Wait()
+}
+
+func TestManyAtOnce(t *testing.T) {
+	for name, f := range map[string]sshtest.Fault{"eight on each": sshtest.None, "host allows one": sshtest.OneSession} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, sshtest.Options{Fault: f}, sshexec.PoolOptions{})
+			var wg sync.WaitGroup
+			for range 24 {
+				wg.Go(func() {
+					r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"cat"}, Stdin: bytes.Repeat([]byte("ab"), 1000)})
+					if r.Outcome != sshexec.Confirmed || len(r.out) != 2000 {
+						t.Errorf("%+v", r.Result)
+					}
+				})
+			}
+			wg.Wait()
+			if n := len(b.host.Commands()); n != 24 {
+				t.Errorf("the host ran %d commands", n)
+			}
+			if n := b.host.Opened(); f == sshtest.None && n > 24/8+1 {
+				t.Errorf("connections: %d", n)
+			}
+		})
+	}
+}
+
+// A connection that died while pooled never reaches Run.
+func TestDeadPooled(t *testing.T) {
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
+	for i := range 20 {
+		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+			t.Fatalf("%d: %+v", i, r)
+		}
+		b.host.DropConns()
+	}
+}
+
+func TestIdleAndLife(t *testing.T) {
+	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{Idle: 20 * time.Millisecond})
+	b.pool.Put(b.dial(t))
+	waitFor(t, "the idle connection's end", func() bool { return b.host.Opened() == 1 && b.host.Open() == 0 })
+	held := b.dial(t)
+	time.Sleep(40 * time.Millisecond) // longer than Idle: a place in use is not idle
+	m, cmd := b.match(t, "echo", "x")
+	if r, _ := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
+		t.Errorf("%+v", r)
+	}
+	b.pool.Put(held)
+
+	b = newBed(t, sshtest.Options{}, sshexec.PoolOptions{Life: time.Nanosecond})
+	b.pool.Put(b.dial(t))
+	b.pool.Put(b.dial(t))
+	if n := b.host.Opened(); n != 2 {
+		t.Errorf("connections: %d, want a new one past the life", n)
+	}
+}
+
+// stuck is a proxy that stops forwarding.
+func stuck(t *testing.T, to string) (addr string, stop func()) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var frozen bool
+	var conns []net.Conn
+	var wg sync.WaitGroup
+	pipe := func(a, b net.Conn) {
+		buf := make([]byte, 4096)
+		for {
+			n, err := a.Read(buf)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			f := frozen
+			mu.Unlock()
+			if !f {
+				_, _ = b.Write(buf[:n])
+			}
+		}
+	}
+	wg.Go(func() {
+		for {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = a.Close()
+				return
+			}
+			mu.Lock()
+			conns = append(conns, a, b)
+			mu.Unlock()
+			wg.Go(func() { pipe(a, b) })
+			wg.Go(func() { pipe(b, a) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return l.Addr().String(), func() { mu.Lock(); frozen = true; mu.Unlock() }
+}
+
+func TestKeepAlive(t *testing.T) {
+	started := make(chan struct{}, 1)
+	b := newBed(t, sshtest.Options{Shell: waits(started)}, sshexec.PoolOptions{KeepAlive: 30 * time.Millisecond})
+	var freeze func()
+	b.target.Address, freeze = stuck(t, b.host.Addr())
+	go func() { <-started; freeze() }()
+	r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"run"}})
+	if r.Outcome != sshexec.SentUnconfirmed || r.Reason != "connection_lost" {
+		t.Fatalf("%+v", r)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// The network freezes in mid command and the caller gives up: Run still ends.
+func TestCancelOnAFrozenNetwork(t *testing.T) {
+	b := newBed(t, sshtest.Options{Shell: func(ctx context.Context, e sshtest.Exec) sshtest.Exit {
+		_, _ = e.Stdout.Write([]byte("up"))
+		<-ctx.Done()
+		return sshtest.Exit{None: true}
+	}}, sshexec.PoolOptions{})
+	var freeze func()
+	b.target.Address, freeze = stuck(t, b.host.Addr())
+	ctx, cancel := context.WithCancel(t.Context())
+	c := b.dial(t)
+	defer b.pool.Put(c)
+	cmd := command(t, sshexec.Input{Argv: []string{"run"}, Stdin: make([]byte, 8<<20)})
+	m, _ := b.rules.Match(cmd)
+	var began time.Time
+	r, _ := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
+		began = time.Now()
+		freeze()
+		cancel()
+		return len(p), nil
+	}), nil)
+	if r.Outcome != sshexec.SentUnconfirmed || r.Reason != "cancelled" || !strings.Contains(r.Detail, "did not answer the signal") {
+		t.Errorf("%+v", r)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+func TestEnrol(t *testing.T) {
+	b := newBed(t, sshtest.Options{KeyTypes: []string{"rsa", "ecdsa", "ed25519"}}, sshexec.PoolOptions{})
+	keys, err := sshexec.Enrol(t.Context(), b.host.Addr(), []string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := b.host.HostKeys()
+	if len(keys) != 3 || keys[0] != have[2] || keys[1] != have[1] || keys[2] != have[0] {
+		t.Errorf("keys %q\nhost %q", keys, have)
+	}
+	if n := len(b.host.Auths()); n != 0 {
+		t.Errorf("%d authentications were tried", n)
+	}
+	b.target.HostKeys = keys
+	if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+		t.Errorf("%+v", r)
+	}
+	silent := newBed(t, sshtest.Options{Fault: sshtest.Silent}, sshexec.PoolOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := sshexec.Enrol(ctx, silent.host.Addr(), []string{"127.0.0.0/8"}); dialReason(err) != "deadline" {
+		t.Errorf("silent: %v", err)
+	}
+	var bad *sshexec.RequestError
+	if _, err := sshexec.Enrol(t.Context(), "host", nil); !errors.As(err, &bad) {
+		t.Errorf("no port: %v", err)
+	}
+}
+
+func TestProveShell(t *testing.T) {
+	sh := sshtest.RealShell("/bin/sh", t.TempDir())
+	noisy := func(ctx context.Context, e sshtest.Exec) sshtest.Exit {
+		_, _ = e.Stdout.Write([]byte("Welcome!\n")) // S18: a profile that prints
+		return sh(ctx, e)
+	}
+	escapes := func(ctx context.Context, e sshtest.Exec) sshtest.Exit { // as fish reads quotes
+		e.Line = strings.ReplaceAll(e.Line, `\\`, `\`)
+		return sh(ctx, e)
+	}
+	for name, x := range map[string]struct {
+		shell sshtest.Shell
+		want  string
+	}{
+		"built-in commands": {sshtest.Builtins, "posix"},
+		"real sh":           {sh, "posix"},
+		"noisy profile":     {noisy, "posix"},
+		"other quoting":     {escapes, "exact"},
+		"forced command":    {say("PONG\n", sshtest.Exit{}), "exact"},
+		"signal":            {say("", sshtest.Exit{Signal: "ABRT"}), "exact"},
+		"no word":           {say("", sshtest.Exit{None: true}), ""},
+	} {
+		b := newBed(t, sshtest.Options{Shell: x.shell}, sshexec.PoolOptions{})
+		c := b.dial(t)
+		got, err := c.ProveShell(t.Context())
+		b.pool.Put(c)
+		if got != x.want || (err != nil) != (x.want == "") {
+			t.Errorf("%s: %q %v, want %q", name, got, err, x.want)
+		}
+	}
+}
