@@ -3,6 +3,7 @@ package mcpshim
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -76,11 +77,20 @@ type reply struct {
 	Method  string         `json:"method"`
 	Params  jsontext.Value `json:"params"`
 	Result  jsontext.Value `json:"result"`
-	Error   *struct {
-		Code    int64          `json:"code"`
-		Message string         `json:"message"`
-		Data    jsontext.Value `json:"data"`
-	} `json:"error"`
+	Error   *failed        `json:"error"`
+}
+
+type failed struct {
+	Code    int64          `json:"code"`
+	Message string         `json:"message"`
+	Data    jsontext.Value `json:"data"`
+}
+
+func (f *failed) String() string {
+	if f == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d %s", f.Code, f.Message)
 }
 
 func (h *rawHost) hear() reply {

@@ -64,10 +64,13 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
 	}
 	close(over)
 	ended := make(chan struct{})
-	go func() { // outlives Run only if d does not heed its contexts
+	go func() {
 		defer close(ended)
 		d.Close()
-		<-c.calls.drained
+		select {
+		case <-c.calls.drained:
+		case <-c.closed: // the limit: a call does not heed its context
+		}
 		c.Close()
 		session.Wait()
 		<-c.flushed

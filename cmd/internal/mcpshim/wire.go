@@ -2,6 +2,7 @@ package mcpshim
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +14,9 @@ const (
 	codeClosing = -32010 // the session is ending
 	codeTooMany = -32011 // too many requests are unanswered
 )
+
+// messageLimit is the longest text of a protocol error, in bytes.
+const messageLimit = 300
 
 // wire is one message to the host.
 type wire struct {
@@ -34,7 +38,7 @@ func (w wire) line() []byte {
 	b, err := json.Marshal(struct {
 		Version string `json:"jsonrpc"`
 		wire
-	}{"2.0", w})
+	}{"2.0", w}, jsontext.PreserveRawStrings(true))
 	if err != nil { // the SDK or the gateway gave what is no JSON
 		id := w.ID
 		w = wire{ID: id, Error: &wireError{Code: jsonrpc.CodeInternalError, Message: "the answer cannot be written as JSON"}}
@@ -52,13 +56,16 @@ func (f *fault) wire() wire {
 	return wire{ID: id, Error: &wireError{Code: f.code, Message: f.text}}
 }
 
-// wireErrorOf translates the SDK's error. It leaves some without a code (a request before initialize, a second initialize),
-// and has codes of its own near those that make hosts connect again.
+// wireErrorOf translates the SDK's error. The SDK leaves some without a code (a request before initialize, a second or a
+// malformed initialize), has codes of its own near those that make hosts connect again, and quotes whole params.
 func wireErrorOf(err error) *wireError {
 	if err == nil {
 		return nil
 	}
-	w := &wireError{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+	w := &wireError{Code: jsonrpc.CodeInvalidRequest, Message: strings.ToValidUTF8(err.Error(), "?")}
+	if len(w.Message) > messageLimit {
+		w.Message = strings.ToValidUTF8(w.Message[:messageLimit], "") + " ..."
+	}
 	var coded *jsonrpc.Error
 	if errors.As(err, &coded) {
 		w.Data = jsontext.Value(coded.Data)
