@@ -96,7 +96,7 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	addrs, err := c.o.Resolver.LookupNetIP(ctx, "ip", host+".")
+	addrs, err := c.o.Resolver.LookupNetIP(ctx, "ip", host)
 	if err == nil && len(addrs) == 0 {
 		err = errors.New("no address")
 	}

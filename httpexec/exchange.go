@@ -68,6 +68,7 @@ func (x *exchange) run(ctx, dial context.Context) (r Result, reuse bool, err err
 		c.close() // the answer came first: the rest of the request is not wanted
 	}
 	<-x.wrote
+	c.wire.gate = nil
 	reuse = stop() && clean && x.werr == nil
 	r.Sent, r.Received = c.wire.sent.Load(), c.wire.received.Load()
 	switch {
