@@ -39,13 +39,15 @@ func (v *Vault) AddHost(ctx context.Context, h Host, also []byte) (Host, error) 
 // Drop deletes an entry; the store overwrites its bytes. ErrUnknown; other
 // errors as AddCredential.
 func (v *Vault) Drop(ctx context.Context, t Table, name string, also []byte) error {
-	err := v.change(ctx, also, func(next *interior) ([]Row, []string, error) {
-		id, err := next.drop(t, name)
-		return nil, []string{id}, err
+	var gone held
+	err := v.change(ctx, also, func(next *interior) (_ []Row, _ []string, err error) {
+		gone, err = next.drop(t, name)
+		return nil, []string{gone.ID}, err
 	})
 	if err != nil {
 		return fmt.Errorf("drop %s: %w", t, err)
 	}
+	gone.spare.close()
 	return nil
 }
 

@@ -55,14 +55,14 @@ func TestConcurrent(t *testing.T) {
 		}
 	})
 	loop(func(i int) {
-		name := fmt.Sprintf("n%d", i)
+		name := fmt.Sprintf("n%d", i%50)
 		_, err := v.AddCredential(context.Background(), vault.Meta{Name: name}, []byte("x"), nil)
 		if err == nil {
 			adds.Store(i, true)
 			err = v.Drop(context.Background(), vault.Credentials, name, nil)
 		}
-		// A name whose Drop met a lock is still there; it is not used again.
-		if !allowed(err) {
+		// A name whose Drop met a lock is still there.
+		if !allowed(err) && !errors.Is(err, vault.ErrExists) {
 			t.Error(err)
 		}
 	})
@@ -74,7 +74,7 @@ func TestConcurrent(t *testing.T) {
 		}
 		v.State()
 	})
-	for range 30 {
+	for range 10 {
 		v.Lock()
 		if s := v.Snapshot(); s != nil {
 			t.Error("snapshot of a locked vault")

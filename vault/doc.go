@@ -49,8 +49,9 @@
 //
 // # Memory
 //
-// The DEK and every plaintext lie in page-aligned memory of their own, locked
-// and kept out of core dumps where the system allows, and wiped after use. This
+// The DEK and every lent value lie in page-aligned memory of their own, locked
+// and kept out of core dumps where the system allows, and cleared after use.
+// Names, rules and hosts lie in ordinary memory while the vault is ready. This
 // is best effort: age, HKDF and the ciphers make copies on the Go heap that
 // nobody can wipe, and a passphrase passes through a string.
 package vault

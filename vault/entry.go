@@ -65,7 +65,7 @@ func (next *interior) put(t Table, e entry, value []byte) (Row, error) {
 
 // enter makes r known under the name in e.
 func (next *interior) enter(t Table, e entry, r Row) {
-	next.entries[t][e.Name] = r
+	next.entries[t][e.Name] = held{r, &spare{}}
 	switch t {
 	case Credentials:
 		next.credentials[e.Name] = Meta{Name: e.Name, Kind: e.Kind, Confirm: e.Confirm, Account: e.Account,
@@ -75,11 +75,11 @@ func (next *interior) enter(t Table, e entry, r Row) {
 	}
 }
 
-// drop forgets a name and returns the id of its row.
-func (next *interior) drop(t Table, name string) (string, error) {
+// drop forgets a name and returns what was held under it.
+func (next *interior) drop(t Table, name string) (held, error) {
 	r, ok := next.entries[t][name]
 	if !ok {
-		return "", ErrUnknown
+		return held{}, ErrUnknown
 	}
 	delete(next.entries[t], name)
 	switch t {
@@ -88,8 +88,8 @@ func (next *interior) drop(t Table, name string) (string, error) {
 	case Hosts:
 		delete(next.hosts, name)
 	}
-	next.manifest.remove(next.keys, r)
-	return r.ID, nil
+	next.manifest.remove(next.keys, r.Row)
+	return r, nil
 }
 
 // load enters a stored row. False: nobody with the DEK wrote it.

@@ -49,7 +49,7 @@ func (v *Vault) With(ctx context.Context, r Ref, use func(Secret) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("lend value: %w", err)
 	}
-	m, b, err := v.lend(r)
+	h, m, b, err := v.lend(r)
 	if err != nil {
 		return fmt.Errorf("lend value: %w", err)
 	}
@@ -57,26 +57,32 @@ func (v *Vault) With(ctx context.Context, r Ref, use func(Secret) error) error {
 	l.b.Store(&b)
 	defer func() {
 		l.b.Store(nil)
-		m.wipe()
+		h.spare.give(m)
 	}()
 	return use(Secret{l})
 }
 
-func (v *Vault) lend(r Ref) (*pages, []byte, error) {
+func (v *Vault) lend(r Ref) (held, *pages, []byte, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if v.in == nil {
-		return nil, nil, v.refusal()
+		return held{}, nil, nil, v.refusal()
 	}
 	if r.Table == "" {
 		r.Table = Credentials
 	}
-	row, ok := v.in.entries[r.Table][r.Name]
+	h, ok := v.in.entries[r.Table][r.Name]
 	if !ok || r.Table == Hosts {
-		return nil, nil, ErrUnknown
+		return held{}, nil, nil, ErrUnknown
 	}
-	if r.Version != 0 && r.Version != row.Version {
-		return nil, nil, ErrStale
+	if r.Version != 0 && r.Version != h.Version {
+		return held{}, nil, nil, ErrStale
 	}
-	return v.in.keys.value(row)
+	m := h.spare.take(len(h.Data))
+	b, err := v.in.keys.value(h.Row, m.b)
+	if err != nil {
+		h.spare.give(m)
+		return held{}, nil, nil, err
+	}
+	return h, m, b, nil
 }

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"os"
+	"sync"
 	"unsafe"
 )
 
@@ -33,4 +34,50 @@ func (p *pages) wipe() {
 	clear(p.b)
 	unlockMemory(p.b)
 	p.b = nil
+}
+
+// spare keeps the memory that one entry's value was lent in, so that a loan
+// needs no system call. It serves that entry alone: a slice kept too long by a
+// caller's mistake never shows another secret.
+type spare struct {
+	mu     sync.Mutex
+	free   []*pages // cleared, still locked
+	closed bool
+}
+
+const maxSpare = 16 // for each entry: RLIMIT_MEMLOCK is often 8 MiB
+
+// take returns zero memory of at least n bytes; an entry always asks the same n.
+func (s *spare) take(n int) *pages {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.free) - 1; last >= 0 {
+		p := s.free[last]
+		s.free = s.free[:last]
+		return p
+	}
+	return newPages(n)
+}
+
+// give clears p and keeps it for the next loan.
+func (s *spare) give(p *pages) {
+	clear(p.b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.free) == maxSpare {
+		p.wipe()
+		return
+	}
+	s.free = append(s.free, p)
+}
+
+// close gives back what is free now and what is given later.
+func (s *spare) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, p := range s.free {
+		p.wipe()
+	}
+	s.free = nil
 }

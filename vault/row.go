@@ -3,8 +3,6 @@ package vault
 import (
 	"encoding/binary"
 	"errors"
-
-	"golang.org/x/crypto/chacha20poly1305"
 )
 
 const (
@@ -28,56 +26,51 @@ func (k *keys) placeAD(p place) []byte {
 		number(schema), number(p.version), number(k.generation))
 }
 
-// sealColumn hides the length of plain up to padTo.
-func (k *keys) sealColumn(p place, plain []byte) []byte {
-	padded := newPages(4 + len(plain) + padTo)
-	defer padded.wipe()
-	n := (4 + len(plain) + padTo - 1) / padTo * padTo
-	b := padded.b[:n]
+// padded is the length of a column's plaintext: the true one is hidden up to
+// padTo.
+func padded(n int) int { return (4 + n + padTo - 1) / padTo * padTo }
+
+// sealColumn uses buf, zeros of at least padded(len(plain)), for the plaintext.
+func (k *keys) sealColumn(p place, plain, buf []byte) []byte {
+	b := buf[:padded(len(plain))]
 	binary.BigEndian.PutUint32(b, uint32(len(plain)))
 	copy(b[4:], plain)
 	return k.seal(p.use(), k.placeAD(p), b)
 }
 
-// unsealColumn returns the plaintext inside memory of its own; the caller
-// wipes it.
-func (k *keys) unsealColumn(p place, box []byte) (*pages, []byte, error) {
-	m := newPages(max(len(box)-chacha20poly1305.NonceSizeX-chacha20poly1305.Overhead, 0))
-	b, err := k.unseal(p.use(), k.placeAD(p), box, m.b[:0])
+// unsealColumn puts the plaintext into dst if its capacity suffices for the
+// box's length, else into new memory.
+func (k *keys) unsealColumn(p place, box, dst []byte) ([]byte, error) {
+	b, err := k.unseal(p.use(), k.placeAD(p), box, dst[:0])
 	if err != nil {
-		m.wipe()
-		return nil, nil, err
+		return nil, err
 	}
 	if len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
-		m.wipe()
-		return nil, nil, errors.New("column has a wrong length")
+		return nil, errors.New("column has a wrong length")
 	}
 	n := int(binary.BigEndian.Uint32(b))
-	return m, b[4 : 4+n : 4+n], nil
+	return b[4 : 4+n : 4+n], nil
 }
 
 // sealRow makes a row of one column.
 func (k *keys) sealRow(r Row, plain []byte) Row {
-	r.Data = k.sealColumn(place{r.Table, r.ID, columnOnly, r.Version}, plain)
+	r.Data = k.sealColumn(place{r.Table, r.ID, columnOnly, r.Version}, plain, make([]byte, padded(len(plain))))
 	return r
 }
 
 // unsealRow opens a row of one column; what it holds is no secret.
 func (k *keys) unsealRow(r Row) ([]byte, error) {
-	m, b, err := k.unsealColumn(place{r.Table, r.ID, columnOnly, r.Version}, r.Data)
-	if err != nil {
-		return nil, err
-	}
-	defer m.wipe()
-	return append([]byte(nil), b...), nil
+	return k.unsealColumn(place{r.Table, r.ID, columnOnly, r.Version}, r.Data, nil)
 }
 
 // sealEntry makes a row of label and value. A nil value has no box.
 func (k *keys) sealEntry(r Row, label, value []byte) Row {
-	l := k.sealColumn(place{r.Table, r.ID, columnLabel, r.Version}, label)
+	l := k.sealColumn(place{r.Table, r.ID, columnLabel, r.Version}, label, make([]byte, padded(len(label))))
 	r.Data = append(binary.AppendUvarint(nil, uint64(len(l))), l...)
 	if value != nil {
-		r.Data = append(r.Data, k.sealColumn(place{r.Table, r.ID, columnValue, r.Version}, value)...)
+		m := newPages(padded(len(value)))
+		defer m.wipe()
+		r.Data = append(r.Data, k.sealColumn(place{r.Table, r.ID, columnValue, r.Version}, value, m.b)...)
 	}
 	return r
 }
@@ -91,25 +84,20 @@ func split(data []byte) (label, value []byte, err error) {
 	return data[used : used+int(n)], data[used+int(n):], nil
 }
 
-// label opens the label of an entry row.
+// label opens the label of an entry row; what it holds is no secret.
 func (k *keys) label(r Row) ([]byte, error) {
-	l, _, err := split(r.Data)
+	box, _, err := split(r.Data)
 	if err != nil {
 		return nil, err
 	}
-	m, b, err := k.unsealColumn(place{r.Table, r.ID, columnLabel, r.Version}, l)
-	if err != nil {
-		return nil, err
-	}
-	defer m.wipe()
-	return append([]byte(nil), b...), nil
+	return k.unsealColumn(place{r.Table, r.ID, columnLabel, r.Version}, box, nil)
 }
 
-// value opens the value of an entry row; the caller wipes the memory.
-func (k *keys) value(r Row) (*pages, []byte, error) {
+// value opens the value of an entry row into dst, which must hold len(r.Data).
+func (k *keys) value(r Row, dst []byte) ([]byte, error) {
 	_, box, err := split(r.Data)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return k.unsealColumn(place{r.Table, r.ID, columnValue, r.Version}, box)
+	return k.unsealColumn(place{r.Table, r.ID, columnValue, r.Version}, box, dst)
 }

@@ -68,15 +68,21 @@ type interior struct {
 	manifest    manifest
 	manifestID  string
 	slots       []Row // the genuine ones, for Check
-	entries     map[Table]map[string]Row
+	entries     map[Table]map[string]held
 	credentials map[string]Meta
 	hosts       map[string]Host
+}
+
+// held is a stored row and the memory its value is lent in.
+type held struct {
+	Row
+	spare *spare // shared by all interiors that hold the row
 }
 
 func newInterior(k *keys) *interior {
 	return &interior{
 		keys:        k,
-		entries:     map[Table]map[string]Row{Credentials: {}, Hosts: {}, Internal: {}},
+		entries:     map[Table]map[string]held{Credentials: {}, Hosts: {}, Internal: {}},
 		credentials: map[string]Meta{},
 		hosts:       map[string]Host{},
 	}
@@ -85,13 +91,23 @@ func newInterior(k *keys) *interior {
 // clone copies everything a change may touch.
 func (in *interior) clone() *interior {
 	out := *in
-	out.entries = make(map[Table]map[string]Row, len(in.entries))
+	out.entries = make(map[Table]map[string]held, len(in.entries))
 	for t, e := range in.entries {
 		out.entries[t] = maps.Clone(e)
 	}
 	out.credentials = maps.Clone(in.credentials)
 	out.hosts = maps.Clone(in.hosts)
 	return &out
+}
+
+// wipe is for a vault that closes.
+func (in *interior) wipe() {
+	in.keys.wipe()
+	for _, entries := range in.entries {
+		for _, h := range entries {
+			h.spare.close()
+		}
+	}
 }
 
 func (in *interior) snapshot() *Snapshot {

@@ -143,7 +143,7 @@ func (v *Vault) close(next func(State) *view) {
 		v.seen.Store(w)
 	}
 	if v.in != nil {
-		v.in.keys.wipe()
+		v.in.wipe()
 		v.in = nil
 	}
 }
@@ -154,7 +154,7 @@ func (v *Vault) publish(in *interior, closes uint64, forged []string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closes != closes {
-		in.keys.wipe()
+		in.wipe()
 		if v.State() == Absent { // a first commit that crossed a Lock
 			v.seen.Store(&view{state: Locked})
 		}
