@@ -204,6 +204,21 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	if _, err := p.Up(ctx); err != nil {
+		return err
+	}
+	return refuseTriggers(ctx, db)
+}
+
+// refuseTriggers: no migration makes a trigger or view. One that is there was
+// put there to change what we write, such as to empty the outbox.
+func refuseTriggers(ctx context.Context, db *sql.DB) error {
+	var n int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index')`).Scan(&n); err != nil {
+		return err
+	}
+	if n != 0 {
+		return fmt.Errorf("%d triggers or views that are not ours: %w", n, ErrInvalid)
+	}
+	return nil
 }

@@ -141,6 +141,20 @@ func TestNewer(t *testing.T) {
 	readable(t, v)
 }
 
+// TestTriggerRefused: a trigger that would keep events from the log.
+func TestTriggerRefused(t *testing.T) {
+	for _, def := range []string{
+		`CREATE TRIGGER quiet AFTER INSERT ON outbox BEGIN DELETE FROM outbox; END`,
+		`CREATE VIEW other AS SELECT * FROM runs`,
+	} {
+		path, _ := created(t)
+		sqlite(t, path, func(db *sql.DB) { run(t, db, def) })
+		if _, err := store.Open(t.Context(), path); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v", def, err)
+		}
+	}
+}
+
 // TestCommitAtomic makes one statement after the other fail inside the
 // transaction and checks that nothing of it stays.
 func TestCommitAtomic(t *testing.T) {
@@ -209,14 +223,27 @@ func TestCommitAtomic(t *testing.T) {
 	}
 }
 
-func TestLoadBound(t *testing.T) {
+// TestBound: what Commit takes Load can read; what somebody else put there it
+// refuses.
+func TestBound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vault.db")
 	d := open(t, path)
 	sqlite(t, path, func(db *sql.DB) {
-		run(t, db, `INSERT INTO vault_rows VALUES ('00', 'slot', 1, zeroblob(300000000))`)
+		run(t, db, `INSERT INTO vault_rows VALUES ('00', 'slot', 1, zeroblob(67108864 - 6))`)
 	})
+	if _, _, err := d.Load(t.Context()); err != nil {
+		t.Fatalf("64 MiB of rows: %v", err)
+	}
+	one := []vault.Row{{ID: "1", Table: "x", Data: []byte{}}}
+	if err := d.Commit(t.Context(), 0, one, nil, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Fatalf("a row above 64 MiB: %v", err)
+	}
+	sqlite(t, path, func(db *sql.DB) { run(t, db, `INSERT INTO vault_rows VALUES ('1', 'x', 1, x'')`) })
 	if _, _, err := d.Load(t.Context()); !errors.Is(err, store.ErrInvalid) {
-		t.Fatalf("300 MB of rows: %v", err)
+		t.Fatalf("more than 64 MiB of rows: %v", err)
+	}
+	if err := d.Commit(t.Context(), 0, nil, []string{"00"}, nil); err != nil {
+		t.Fatalf("making room: %v", err)
 	}
 }
 

@@ -8,9 +8,21 @@ import (
 	"sallyport/vault"
 )
 
-// maxVault bounds what Load takes into memory: rows are small and few, and a
-// file grown by somebody else must not end the daemon.
-const maxVault = 256 << 20
+// maxVault bounds the rows together, in Commit as in Load: they are small and
+// few, and a file grown by somebody else must not end the daemon.
+const maxVault = 64 << 20
+
+// bounded says whether the rows are within maxVault.
+func bounded(ctx context.Context, tx *sql.Tx) error {
+	var size int64
+	if err := tx.QueryRowContext(ctx, `SELECT coalesce(sum(length(id) + length(class) + length(data)), 0) FROM vault_rows`).Scan(&size); err != nil {
+		return fmt.Errorf("size: %w", err)
+	}
+	if size > maxVault {
+		return fmt.Errorf("%d bytes of rows, limit %d: %w", size, maxVault, ErrInvalid)
+	}
+	return nil
+}
 
 // Load is vault.Store's.
 func (d *DB) Load(ctx context.Context) ([]vault.Row, uint64, error) {
@@ -19,15 +31,12 @@ func (d *DB) Load(ctx context.Context) ([]vault.Row, uint64, error) {
 		return nil, 0, fmt.Errorf("load vault: %w", err)
 	}
 	defer tx.Rollback()
-	var base, size uint64
+	var base uint64
 	if err := tx.QueryRowContext(ctx, `SELECT counter FROM vault_counter WHERE one = 1`).Scan(&base); err != nil {
 		return nil, 0, fmt.Errorf("load vault: counter: %w", err)
 	}
-	if err := tx.QueryRowContext(ctx, `SELECT coalesce(sum(length(id) + length(class) + length(data)), 0) FROM vault_rows`).Scan(&size); err != nil {
-		return nil, 0, fmt.Errorf("load vault: size: %w", err)
-	}
-	if size > maxVault {
-		return nil, 0, fmt.Errorf("load vault: %d bytes of rows, limit %d: %w", size, maxVault, ErrInvalid)
+	if err := bounded(ctx, tx); err != nil {
+		return nil, 0, fmt.Errorf("load vault: %w", err)
 	}
 	rows, err := collect(ctx, tx, func(rs *sql.Rows) (r vault.Row, err error) {
 		err = rs.Scan(&r.ID, &r.Table, &r.Version, &r.Data)
@@ -64,6 +73,9 @@ func (d *DB) Commit(ctx context.Context, base uint64, put []vault.Row, drop []st
 				WHERE class = excluded.class`, r.ID, r.Table, version, r.Data); err != nil {
 				return fmt.Errorf("put row: %w", err)
 			}
+		}
+		if err := bounded(t.ctx, t.tx); err != nil {
+			return err
 		}
 		if also == nil {
 			return nil
