@@ -61,7 +61,7 @@ func (d *digests) of(f *os.File) (string, stamp, error) {
 		return e.sum, s, nil
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, s.size)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, s.size)); err != nil {
 		return "", stamp{}, fmt.Errorf("hash executable: %w", err)
 	}
 	after, err := stampOf(f)

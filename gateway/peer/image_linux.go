@@ -4,27 +4,42 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
+// auxvMax is more than any kernel's auxiliary vector (saved_auxv).
+const auxvMax = 1024
+
 // image is one program image of a process, from one exec to the next.
+//
+// Each part tells what another may miss: the map stops reading at an exec unless
+// a clone keeps the old memory; the vector differs unless it was forged; the
+// link to the executable can be forged only with a capability.
 type image struct {
-	maps   *os.File // /proc/PID/maps, bound to this image: it reads nothing after an exec
-	auxv   []byte   // nil: of another uid, whose auxv only it may read; maps carries it
-	digest string   // of the executable
-	stamp  atomic.Pointer[stamp]
+	maps     *os.File // /proc/PID/maps, bound to this image: it reads nothing after an exec
+	auxv     []byte   // nil: of another uid, whose auxv only it may read; maps carries it
+	auxvPath string
+	exePath  string // the magic link, not where it points
+	digest   string // of the executable
+	stamp    atomic.Pointer[stamp]
 }
 
-// openImage looks at the image that the process has now. The caller checks
-// afterwards that the process lives.
+// openImage looks at the image that the process has now. own: its uid is ours,
+// so that nothing may be unreadable. The caller checks afterwards that the
+// process lives.
 func openImage(h handle, own bool) (*image, error) {
 	fd, err := openProc(h.pid, "maps")
 	if err != nil {
 		return nil, err
 	}
-	im := &image{maps: os.NewFile(uintptr(fd), "maps")}
+	im := &image{
+		maps:     os.NewFile(uintptr(fd), "maps"),
+		auxvPath: procPath(h.pid, "auxv"),
+		exePath:  procPath(h.pid, "exe"),
+	}
 	if err := im.measure(h.pid, own); err != nil {
 		im.close()
 		return nil, err
@@ -33,10 +48,12 @@ func openImage(h handle, own bool) (*image, error) {
 }
 
 func (im *image) measure(pid int, own bool) error {
-	var err error
-	if im.auxv, err = procFile(pid, "auxv"); err != nil && own {
+	var buf [auxvMax]byte
+	b, err := im.readAuxv(buf[:])
+	if err != nil && own {
 		return err
 	}
+	im.auxv = slices.Clone(b)
 	sum, s, err := exeDigest(pid)
 	if err != nil {
 		return err
@@ -45,6 +62,23 @@ func (im *image) measure(pid int, own bool) error {
 	im.stamp.Store(&s)
 	// All of it belongs to the image of maps only if that is still there.
 	return im.same(pid)
+}
+
+// readAuxv opens the file anew: an open one would show the old image's vector.
+func (im *image) readAuxv(buf []byte) ([]byte, error) {
+	fd, err := unix.Open(im.auxvPath, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, procError("open", "auxv", err)
+	}
+	n, err := unix.Read(fd, buf)
+	unix.Close(fd)
+	if err != nil {
+		return nil, procError("read", "auxv", err)
+	}
+	if n == 0 || n == len(buf) {
+		return nil, fmt.Errorf("read auxv: %d bytes", n)
+	}
+	return buf[:n], nil
 }
 
 // exeDigest hashes the running file through the magic link, never by its path:
@@ -66,7 +100,8 @@ func (im *image) same(pid int) error {
 		return ErrReplaced
 	}
 	if im.auxv != nil {
-		now, err := procFile(pid, "auxv")
+		var buf [auxvMax]byte
+		now, err := im.readAuxv(buf[:])
 		if err != nil {
 			return err
 		}
@@ -75,7 +110,7 @@ func (im *image) same(pid int) error {
 		}
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(procPath(pid, "exe"), &st); err != nil {
+	if err := unix.Stat(im.exePath, &st); err != nil {
 		return procError("stat", "exe", err)
 	}
 	s, err := toStamp(&st)
@@ -110,7 +145,10 @@ func (im *image) duplicate() (*image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duplicate maps: %w", err)
 	}
-	c := &image{maps: os.NewFile(uintptr(fd), "maps"), auxv: im.auxv, digest: im.digest}
+	c := &image{
+		maps: os.NewFile(uintptr(fd), "maps"), auxv: im.auxv,
+		auxvPath: im.auxvPath, exePath: im.exePath, digest: im.digest,
+	}
 	c.stamp.Store(im.stamp.Load())
 	return c, nil
 }

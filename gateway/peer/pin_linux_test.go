@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -375,6 +378,36 @@ func TestNamespaces(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// I22: a peer whose number we can't see is nobody.
+func TestInvisiblePid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	x := exec.Command(self(t), "role:serve", path)
+	x.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER}
+	x.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), ContainerID: os.Geteuid(), Size: 1}}
+	x.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), ContainerID: os.Getegid(), Size: 1}}
+	out, err := x.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Start(); err != nil {
+		t.Skip("namespaces: ", err)
+	}
+	t.Cleanup(func() { x.Process.Kill(); x.Wait() })
+	if _, err := io.ReadFull(out, make([]byte, len("ready"))); err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	b, err := io.ReadAll(c)
+	if got := string(b); err != nil || !strings.HasPrefix(got, "unidentified=true") || !strings.Contains(got, "not visible") {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,6 +39,8 @@ func init() {
 		"receive": receive,
 		"start":   start,
 		"leave":   leave,
+		"load":    load,
+		"serve":   serveOne,
 	}
 }
 
@@ -221,4 +224,21 @@ func leave(args []string) error {
 	x := exec.Command(args[0], args[1:]...)
 	x.Stdin, x.Stderr = os.Stdin, os.Stderr
 	return x.Start()
+}
+
+// serveOne PATH: listens, and tells its first client whether it can be identified.
+func serveOne(args []string) error {
+	l, err := Listen(args[0])
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	fmt.Println("ready")
+	c, err := l.AcceptUnix()
+	if err != nil {
+		return err
+	}
+	_, err = FromConn(c)
+	fmt.Fprintf(c, "unidentified=%v %v", errors.Is(err, ErrUnidentified), err)
+	return c.Close()
 }
