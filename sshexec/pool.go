@@ -102,14 +102,14 @@ func (p *Pool) Dial(ctx context.Context, t Target, a Auth) (*Conn, error) {
 		if err == nil {
 			return &Conn{p: p, l: l, s: s, shell: t.Shell}, nil
 		}
-		if p.refused(ctx, l, err); ctx.Err() != nil {
+		full := p.refused(ctx, l, err)
+		switch {
+		case ctx.Err() != nil:
 			return nil, dialError(ctx, err, "")
-		}
-		if mine {
-			return nil, &DialError{Reason: "dial_failed", Detail: "the host opens no session"}
-		}
-		if p.isDropped(l) {
+		case p.isDropped(l):
 			return nil, errDropped()
+		case mine && !full:
+			return nil, &DialError{Reason: "dial_failed", Detail: "the host opens no session"}
 		}
 	}
 }
@@ -221,11 +221,12 @@ func (p *Pool) release(l *link) {
 }
 
 // refused gives back a place on a link that opened no channel. A host that allows
-// fewer channels than we do teaches the link its limit; any other link is done with.
-func (p *Pool) refused(ctx context.Context, l *link, err error) {
+// fewer channels than we do teaches the link its limit (full); any other link is
+// done with.
+func (p *Pool) refused(ctx context.Context, l *link, err error) (full bool) {
 	var no *ssh.OpenChannelError
 	p.mu.Lock()
-	full := errors.As(err, &no) && l.leases > 1
+	full = errors.As(err, &no) && l.leases > 1
 	switch {
 	case ctx.Err() != nil:
 	case full:
@@ -235,6 +236,7 @@ func (p *Pool) refused(ctx context.Context, l *link, err error) {
 	}
 	p.mu.Unlock()
 	p.release(l)
+	return full
 }
 
 // retire lets no new lease on l and closes it once the last one is given back.

@@ -121,6 +121,20 @@ func TestAccountRefused(t *testing.T) {
 	}
 }
 
+func TestNoSession(t *testing.T) {
+	b := newBed(t, sshtest.Options{Fault: sshtest.NoSession}, sshexec.PoolOptions{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "dial_failed" {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	waitFor(t, "the connections' end", func() bool { return b.host.Open() == 0 })
+}
+
 func TestAddressRefused(t *testing.T) {
 	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
 	b.target.AllowNetwork = nil

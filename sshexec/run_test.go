@@ -13,11 +13,7 @@ import (
 
 	"sallyport/sshexec"
 	"sallyport/sshexec/sshtest"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bed is a host, a pool and what Dial needs.
 type bed struct {

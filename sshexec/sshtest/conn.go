@@ -43,7 +43,8 @@ func (h *Host) serve(c net.Conn) {
 	}
 	var open atomic.Int32
 	for n := range chans {
-		if n.ChannelType() != "session" || h.o.Fault == OneSession && open.Load() > 0 {
+		full := h.o.Fault == NoSession || h.o.Fault == OneSession && open.Load() > 0
+		if n.ChannelType() != "session" || full {
 			_ = n.Reject(ssh.ResourceShortage, "no")
 			continue
 		}

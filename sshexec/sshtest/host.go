@@ -26,6 +26,7 @@ const (
 	RefusesExec        // answers every exec request with a failure
 	StallExec          // never answers an exec request
 	OneSession         // allows one channel at a time
+	NoSession          // allows no channel
 )
 
 // Options of one Host.
