@@ -43,11 +43,14 @@ func (g *Gateway) batch(clear bool, evs []event.Event) (store.Batch, error) {
 
 // change does one change of authority: f's rows and the events, then the log. g.authority must be held.
 func (g *Gateway) change(ctx context.Context, clear bool, evs []event.Event, f func(*store.Tx) error) error {
+	ctx = context.WithoutCancel(ctx)
+	if len(evs) == 0 {
+		return g.db.Change(ctx, f)
+	}
 	b, err := g.batch(clear, evs)
 	if err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
 	err = g.db.Change(ctx, func(tx *store.Tx) error {
 		if err := f(tx); err != nil {
 			return err

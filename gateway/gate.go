@@ -42,11 +42,12 @@ func (g *Gateway) facts(who caller, p *plan, c *call, walk authz.Walk) authz.Fac
 	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight(), AskLimit: queuedAsks}
 	r := who.run
 	if r == nil {
+		f.Caller.Run = unopened
 		return f
 	}
-	f.Run, f.Load.InFlight = r.state, len(r.held)
+	f.Run, f.Load.InFlight, f.Caller.Run = r.state, len(r.held), r.id
 	if e := who.epoch; e != nil {
-		f.Caller.Run, f.Caller.Epoch, f.Caller.State = r.id, e.id, e.state
+		f.Caller.Epoch, f.Caller.State = e.id, e.state
 	}
 	f.Load.Asks = g.cards.queued(who.epoch)
 	for _, x := range r.grants {
@@ -66,6 +67,9 @@ func (g *Gateway) facts(who caller, p *plan, c *call, walk authz.Walk) authz.Fac
 	}
 	return f
 }
+
+// unopened stands for the run of a caller that has asked for nothing yet: looking around opens none.
+const unopened = "unopened"
 
 // reserve decides and, when allowed, takes the use and the approval and registers the call: all or nothing, at once.
 func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse) {

@@ -70,7 +70,9 @@ func (g *Gateway) opCredentialAdd(r opRequest) (any, error) {
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	evs := []event.Event{event.CredentialAdded{Credential: m.Name, Kind: m.Kind, Version: 1, Operator: r.who}}
+	// A row's version is the vault's next change, and the authority lock lets nobody change it before us.
+	m.Version = g.vault.Snapshot().Counter + 1
+	evs := []event.Event{event.CredentialAdded{Credential: m.Name, Kind: m.Kind, Version: m.Version, Operator: r.who}}
 	err = g.changeVault(r.ctx, evs, func(ctx context.Context, also []byte) error {
 		m, err = g.vault.AddCredential(ctx, m, value, also)
 		return err

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"crypto/ed25519"
-	"encoding/hex"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +29,7 @@ func (g *Gateway) status() api.Status {
 	}
 	h := g.log.head()
 	if h.Seq > 0 {
-		s.Audit = api.AuditHead{Records: int64(h.Records), Head: hex.EncodeToString(h.Hash[:])}
+		s.Audit = api.AuditHead{Records: int64(h.Records), Head: base64.StdEncoding.EncodeToString(h.Hash[:])}
 	}
 	return s
 }

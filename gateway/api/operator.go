@@ -91,7 +91,7 @@ type Status struct {
 	Audit            AuditHead      `json:"audit"`
 }
 
-// AuditHead is the last durable commit of the log; Head is hex.
+// AuditHead is the last durable commit of the log; Head is base64, as in a checkpoint.
 type AuditHead struct {
 	Records int64  `json:"records"`
 	Head    string `json:"head"`
