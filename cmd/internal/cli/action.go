@@ -79,7 +79,7 @@ func (a *app) actionShow() *cobra.Command {
 }
 
 func (a *app) showAction(x api.Action) {
-	facts(a.out, "",
+	pairs := []string{
 		"action", x.ID,
 		"state", x.State,
 		"outcome", x.Outcome,
@@ -92,13 +92,12 @@ func (a *app) showAction(x api.Action) {
 		"finished", stamp(x.FinishedAt),
 		"job", x.JobID,
 		"flags", strings.Join(x.Flags, ", "),
-	)
+		"result", string(x.Result),
+	}
 	if e := x.Error; e != nil {
-		facts(a.out, "", "refused", e.Code+": "+e.Reason, "next", e.Retry)
+		pairs = append(pairs, "error", e.Code+": "+e.Reason, "next", e.Retry)
 	}
-	if len(x.Result) > 0 {
-		facts(a.out, "", "result", string(x.Result))
-	}
+	facts(a.out, "", pairs...)
 }
 
 // actionID completes what the operator typed.

@@ -116,7 +116,7 @@ func (a *app) card(ctx context.Context, typed string) (api.Approval, error) {
 
 func (a *app) showCard(c api.Approval) {
 	a.say("card %s, expires %s", escape(c.ID), a.left(c.ExpiresAt))
-	facts(a.err, "  ",
+	pairs := []string{
 		"agent", fmt.Sprintf("%s (pid %d, %s, %s)", c.Agent.Command, c.Agent.ProcessID, c.Agent.Identity, short(c.Agent.ExeDigest)),
 		"run", c.AgentRun,
 		"epoch", c.ExecutionEpoch,
@@ -126,10 +126,11 @@ func (a *app) showCard(c api.Approval) {
 		"action", c.Summary,
 		"effect", c.Effect,
 		"plan", c.Digest,
-	)
-	for _, g := range c.Gaps {
-		facts(a.err, "  ", "mind", g)
 	}
+	for _, g := range c.Gaps {
+		pairs = append(pairs, "mind", g)
+	}
+	facts(a.err, "  ", pairs...)
 }
 
 // left is how long until t.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/gateway/api"
+	"sallyport/gateway/home"
 )
 
 // Exit statuses that no code of the table stands for.
@@ -71,6 +72,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		}
 	case errors.As(err, &wrong):
 		next, code = cmd.CommandPath()+" --help", exitUsage
+	case errors.Is(err, home.ErrNotPrivate):
+		next = "make the folder yours alone (chmod 700)"
 	}
 	if errors.As(err, &advice) {
 		next = advice.next

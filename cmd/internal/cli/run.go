@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func (a *app) runShow() *cobra.Command {
 }
 
 func (a *app) showRun(r api.Run) {
-	facts(a.out, "",
+	pairs := []string{
 		"run", r.ID,
 		"state", r.State,
 		"agent", fmt.Sprintf("%s (pid %d)", r.Agent.Command, r.Agent.ProcessID),
@@ -63,10 +64,11 @@ func (a *app) showRun(r api.Run) {
 		"last action", stamp(r.LastActionStartedAt),
 		"revoked", stamp(r.RevokedAt),
 		"calls", strconv.Itoa(r.Calls),
-	)
-	for _, e := range r.Epochs {
-		facts(a.out, "", "epoch", fmt.Sprintf("%s %s %s (pid %d)", e.ID, e.State, e.ServerLabel, e.ProcessID))
 	}
+	for _, e := range r.Epochs {
+		pairs = append(pairs, "epoch", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s (pid %d)", e.ID, e.State, e.ServerLabel, e.ProcessID)), " "))
+	}
+	facts(a.out, "", pairs...)
 }
 
 func (a *app) runRevoke() *cobra.Command {

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sallyport/gateway/api"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	run1, ep1 = "run_01JV0000000000000000000001", "ep_01JV0000000000000000000001"
+	ap1, ap2  = "ap_01JV0000000000000000000001", "ap_01JV0000000000000000000002"
+	act1      = "act_01JV0000000000000000000001"
+	act2      = "act_01JV0000000000000000000002"
+)
+
+// hostile is text as an agent might choose it, had nobody escaped it before.
+const hostile = "claude\x1b[2J\r\nApproved \u202egpj.exe\u200b"
+
+func sample() answers {
+	agent := api.Agent{ProcessID: 4711, Command: "claude --resume", ExeDigest: "sha256:" + strings.Repeat("ab", 32), Identity: "strong"}
+	bad := agent
+	bad.Command, bad.Identity = hostile, "weak"
+	started := time.Date(2031, 4, 5, 6, 0, 0, 0, time.UTC)
+	done := api.Action{ID: act1, AgentRun: run1, ExecutionEpoch: ep1, Tool: api.ToolHTTP, Target: "github", Credential: "github",
+		State: api.Done, Outcome: "confirmed", StartedAt: started, FinishedAt: started.Add(time.Second), Flags: []string{"reflected"},
+		Result: jsontext.Value(`{"status":200,"body":"ok"}`)}
+	refused := api.Action{ID: act2, AgentRun: run1, ExecutionEpoch: ep1, Tool: api.ToolSSH, Target: "web", Credential: "key",
+		State: api.Done, Outcome: "not_sent", Error: api.Fail("dial_failed", ""), StartedAt: started}
+	r := api.Run{ID: run1, State: "active", Agent: agent, OpenedAt: started, Calls: 2,
+		Epochs: []api.Epoch{{ID: ep1, ServerLabel: "sp mcp", State: "ready", ProcessID: 4712}}}
+	revoked := r
+	revoked.State, revoked.RevokedAt = "revoked", started.Add(time.Minute)
+	card := api.Approval{ID: ap1, AgentRun: run1, ExecutionEpoch: ep1, Tool: api.ToolHTTP, Credential: "github", Target: "github",
+		Summary: "GET https://api.github.com/repos/o/r", Effect: "read", Digest: "sha256:1111", CardDigest: "sha256:2222",
+		ExpiresAt: now.Add(93 * time.Second), Agent: agent, Gaps: []string{"whether the host keeps the answer"}}
+	other := card
+	other.ID, other.Agent, other.Summary, other.CardDigest = ap2, bad, "DELETE "+hostile, "sha256:3333"
+	return answers{
+		api.PathStatus: api.Status{Vault: "ready", Version: "v1", PID: 99, Runs: map[string]int{"pending": 1, "active": 2},
+			PendingApprovals: 1, Audit: api.AuditHead{Records: 12, Head: "AAAA"}},
+		api.PathUnlock: api.Status{Vault: "ready"},
+		api.PathLock:   api.Status{Vault: "locked"},
+		api.PathCredentialAdd: api.Credential{Name: "github", Kind: "bearer", Confirm: "never", Scrub: "on", Version: 1,
+			Rules: []string{"GET https://api.github.com/repos/**"}},
+		api.PathCredentialList: []api.Credential{
+			{Name: "github", Kind: "bearer", Account: "ann@example.org", Confirm: "never", Scrub: "on", Version: 3, Rules: []string{"GET,POST https://api.github.com/repos/**", "GET https://api.github.com/user"}},
+			{Name: "deploy", Kind: "ssh-key", Confirm: "click", Scrub: "on", Version: 1},
+		},
+		api.PathCredentialRemove: struct{}{},
+		api.PathTargetAdd: api.Host{Name: "web", Address: "web.example.org:22", User: "deploy", Credential: "deploy",
+			HostKeys: []string{"SHA256:abc ssh-ed25519"}, Shell: "posix"},
+		api.PathTargetList: []api.Host{{Name: "web", Address: "web.example.org:22", User: "deploy", Credential: "deploy",
+			HostKeys: []string{"SHA256:abc ssh-ed25519"}, Shell: "posix", Rules: []string{`["systemctl","status","*"]`}}},
+		api.PathTargetRemove: struct{}{},
+		api.PathApprovalList: []api.Approval{card, other},
+		api.PathApprovalGrant: api.Grant{ID: "gr_1", AgentRun: run1, ExecutionEpoch: ep1, ToolScope: []string{api.ToolHTTP},
+			CredentialScope: []string{"github"}, ExpiresWhen: "agent-run-ends"},
+		api.PathApprovalDeny: struct{}{},
+		api.PathRunList:      []api.Run{r},
+		api.PathRunShow:      r,
+		api.PathRunRevoke:    api.Revoked{Run: revoked, Left: []api.Action{refused}},
+		api.PathActionList:   []api.Action{done, refused},
+		api.PathActionShow:   refused,
+		api.PathCheckpoint:   api.Checkpoint{Note: "sallyport/log\n12\nAAAA\n\n— sallyport/log BBBB\n"},
+	}
+}
+
+// Every command's output as it is, on stdout and stderr.
+func TestGolden(t *testing.T) {
+	w := newWorld(t)
+	w.operator(sample())
+	key := w.file("host.pub", "ssh-ed25519 AAAA\n")
+	for name, tt := range map[string]struct {
+		stdin string
+		args  []string
+	}{
+		"status":         {"", []string{"status"}},
+		"status-json":    {"", []string{"status", "--json"}},
+		"unlock":         {"", []string{"unlock", "--passphrase-fd", "3"}},
+		"lock":           {"", []string{"lock"}},
+		"secret-add":     {"v", []string{"secret", "add", "github", "--kind", "bearer", "--passphrase-fd", "3"}},
+		"secret-ls":      {"", []string{"secret", "ls"}},
+		"secret-ls-json": {"", []string{"secret", "ls", "--json"}},
+		"secret-rm":      {"", []string{"secret", "rm", "github", "--passphrase-fd", "3"}},
+		"host-add":       {"", []string{"host", "add", "web", "--address", "web.example.org:22", "--user", "deploy", "--credential", "deploy", "--host-key", key, "--passphrase-fd", "3"}},
+		"host-enrol":     {"", []string{"host", "add", "web", "--address", "web.example.org:22", "--user", "deploy", "--credential", "deploy", "--enrol", "--passphrase-fd", "3"}},
+		"host-ls":        {"", []string{"host", "ls"}},
+		"host-ls-json":   {"", []string{"host", "ls", "--json"}},
+		"host-rm":        {"", []string{"host", "rm", "web", "--passphrase-fd", "3"}},
+		"approvals":      {"", []string{"approvals"}},
+		"approvals-json": {"", []string{"approvals", "--json"}},
+		"approve":        {"", []string{"approve", ap1, "--passphrase-fd", "3"}},
+		"approve-bad":    {"", []string{"approve", ap2, "--scope", "use", "--passphrase-fd", "3"}},
+		"deny":           {"", []string{"deny", ap1}},
+		"run-ls":         {"", []string{"run", "ls"}},
+		"run-ls-json":    {"", []string{"run", "ls", "--json"}},
+		"run-show":       {"", []string{"run", "show", run1}},
+		"run-show-json":  {"", []string{"run", "show", run1, "--json"}},
+		"run-revoke":     {"", []string{"run", "revoke", run1}},
+		"revoke-json":    {"", []string{"run", "revoke", run1, "--json"}},
+		"action-ls":      {"", []string{"action", "ls"}},
+		"action-ls-json": {"", []string{"action", "ls", "--run", run1, "--json"}},
+		"action-show":    {"", []string{"action", "show", act2}},
+		"action-json":    {"", []string{"action", "show", act2, "--json"}},
+		"checkpoint":     {"", []string{"audit", "checkpoint"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.fds = map[int]string{3: "pass\n"}
+			out, errs := w.want(0, tt.stdin, tt.args...)
+			got := fmt.Sprintf("stdout:\n%sstderr:\n%s", out, errs)
+			path := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.MkdirAll("testdata", 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			if strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && unsafe(r) }) {
+				t.Errorf("what an agent wrote reaches the terminal raw: %q", got)
+			}
+		})
+	}
+}
+
+// A listing of nothing is an empty array, never null.
+func TestEmptyListings(t *testing.T) {
+	w := newWorld(t)
+	w.operator(answers{
+		api.PathCredentialList: []api.Credential(nil), api.PathTargetList: []api.Host(nil), api.PathApprovalList: []api.Approval(nil),
+		api.PathRunList: []api.Run(nil), api.PathActionList: []api.Action(nil),
+	})
+	for _, args := range [][]string{{"secret", "ls"}, {"host", "ls"}, {"approvals"}, {"run", "ls"}, {"action", "ls"}} {
+		if out, _ := w.want(0, "", append(args, "--json")...); out != "[]\n" {
+			t.Errorf("%v: %q", args, out)
+		}
+		if out, _ := w.want(0, "", args...); strings.Count(out, "\n") != 1 {
+			t.Errorf("%v: %q", args, out)
+		}
+	}
+}
