@@ -63,6 +63,9 @@ func told(a api.Action) answer {
 	case a.State == api.Done && (a.Outcome == "confirmed" || a.Outcome == "accepted" || a.Outcome == "redirect_not_followed"):
 		good = true
 		fmt.Fprintf(&b, "%s: %s on %s, action %s\n", a.Outcome, a.Tool, a.Target, a.ID)
+		if a.Error != nil { // done, and something else went wrong: its recording, for one
+			writeError(&b, a.Error)
+		}
 	default:
 		writeError(&b, failure(a))
 		fmt.Fprintf(&b, "outcome: %s\n", orUnknown(a.Outcome))

@@ -39,6 +39,7 @@ func TestTold(t *testing.T) {
 			[]string{"sent_unconfirmed: ", "may have taken effect", "next: ask_operator\n", "action: act_1\n", "outcome: sent_unconfirmed\n"}},
 		{"own error", api.Action{State: api.Done, Outcome: "not_sent", Error: api.Fail("dial_failed", "no route")}, true, []string{"dial_failed: no route\n", "action: act_1\n", "outcome: not_sent\n"}},
 		{"denied", api.Action{State: api.Done, Outcome: "denied", Error: api.Fail("run_revoked", "")}, true, []string{"run_revoked: ", "outcome: denied\n"}},
+		{"done, not recorded", api.Action{Tool: api.ToolSSH, State: api.Done, Outcome: "confirmed", Error: api.Fail("not_recorded", "")}, false, []string{"confirmed: ", "not_recorded: "}},
 		{"word of tomorrow", api.Action{State: api.Done, Outcome: "teleported"}, true, []string{"teleported: ", "not known"}},
 		{"zero", api.Action{}, true, []string{"unknown: ", "not known", "outcome: unknown\n"}},
 		{"done without outcome", api.Action{State: api.Done}, true, []string{"unknown: "}},

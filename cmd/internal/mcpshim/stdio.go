@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 
 	"golang.org/x/sys/unix"
 )
 
 // TakeStdio takes the protocol's two streams for the caller alone. File descriptor 1 then is stderr: whatever prints to
 // standard output, in this process or in one it starts, cannot get into the protocol. Descriptor 0 stays where it is: the
-// gateway looks at it to learn which process the host is. Call it once, before anything is printed.
+// gateway looks at it to learn which process the host is. A host that has closed its end of stderr does not end the
+// process by SIGPIPE any more. Call it once, before anything is printed.
 func TakeStdio() (in io.ReadCloser, out io.WriteCloser, err error) {
+	// Caught rather than ignored: an ignored signal would be inherited. Nobody reads the channel; writes answer EPIPE.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, nil, fmt.Errorf("move standard output: %w", err)

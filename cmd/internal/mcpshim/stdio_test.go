@@ -27,16 +27,13 @@ func child() int {
 		fmt.Println("noise from fmt")
 		os.Stdout.WriteString("noise from os\n")
 		syscall.Write(1, []byte("noise from the descriptor\n"))
-		cmd := exec.Command("sh", "-c", "echo noise from a child; ls -l /proc/self/fd 2>/dev/null | grep -c pipe >&2")
+		cmd := exec.Command("sh", "-c", "echo noise from a child")
 		cmd.Stdout = os.Stdout
-		if err := cmd.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "child:", err)
-			return 1
-		}
+		cmd.Run() // fails where stderr is closed
 	case "env":
 		fmt.Fprintf(os.Stderr, "MCPGODEBUG=%q GODEBUG=%q\n", os.Getenv("MCPGODEBUG"), os.Getenv("GODEBUG"))
 	}
-	if err := Run(context.Background(), in, out, &fakeDoor{}); err != nil {
+	if err := Run(context.Background(), in, out, cannedDoor()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -137,5 +134,32 @@ func TestProcessStdoutClosed(t *testing.T) {
 	}
 	if cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); cpu > 5*time.Second {
 		t.Errorf("the shim used %v of processor time", cpu)
+	}
+}
+
+// A host that closed its end of stderr: diagnostics go nowhere, and the shim lives on.
+func TestProcessStderrClosed(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	cmd.Env = []string{childEnv + "=noise", "PATH=" + os.Getenv("PATH")}
+	cmd.Stderr = w
+	cmd.Stdin = strings.NewReader(strings.Repeat("garbage\n", 3) + initialize + "\n")
+	out, err := cmd.Output()
+	w.Close()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n := strings.Count(string(out), "\n"); n != 4 || !strings.Contains(string(out), `"id":"init","result"`) {
+		t.Errorf("%d lines: %s", n, out)
 	}
 }
