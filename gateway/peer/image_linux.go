@@ -75,10 +75,10 @@ func (im *image) readAuxv(buf []byte) ([]byte, error) {
 	if err != nil {
 		return nil, procError("read", "auxv", err)
 	}
-	if n == 0 || n == len(buf) {
-		return nil, fmt.Errorf("read auxv: %d bytes", n)
+	if n == len(buf) {
+		return nil, fmt.Errorf("read auxv: more than %d bytes", n)
 	}
-	return buf[:n], nil
+	return buf[:n], nil // none: it is ending
 }
 
 // exeDigest hashes the running file through the magic link, never by its path:
@@ -97,7 +97,7 @@ func exeDigest(pid int) (string, stamp, error) {
 // the process lives, else numbers may have changed hands.
 func (im *image) same(pid int) error {
 	if !im.mapped() {
-		return ErrReplaced
+		return im.replaced()
 	}
 	if im.auxv != nil {
 		var buf [auxvMax]byte
@@ -106,7 +106,7 @@ func (im *image) same(pid int) error {
 			return err
 		}
 		if !bytes.Equal(now, im.auxv) {
-			return ErrReplaced
+			return im.replaced()
 		}
 	}
 	var st unix.Stat_t
@@ -130,6 +130,16 @@ func (im *image) same(pid int) error {
 	}
 	im.stamp.Store(&s)
 	return nil
+}
+
+// replaced tells a new image from none: a process that is ending loses its
+// memory some time before it counts as ended.
+func (im *image) replaced() error {
+	var st unix.Stat_t
+	if err := unix.Stat(im.exePath, &st); err == unix.ENOENT || err == unix.ESRCH {
+		return ErrGone
+	}
+	return ErrReplaced
 }
 
 // mapped reads one byte of the memory map. The descriptor holds the old

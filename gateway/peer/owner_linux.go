@@ -122,11 +122,11 @@ func (p *Process) starter() (*Process, error) {
 // the session, so a parent in another one means that p leads its own, or that
 // the real parent is gone.
 func (p *Process) unlessAdopted(h handle) (*Process, error) {
-	st, err := readStat(p.handle.pid)
+	st, err := p.handle.stat()
 	if err != nil {
 		return nil, err
 	}
-	up, err := readStat(h.pid)
+	up, err := h.stat()
 	if err != nil {
 		return nil, err
 	}

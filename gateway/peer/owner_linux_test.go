@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,5 +212,37 @@ func TestOwnerKeys(t *testing.T) {
 	}
 	if len(keys) != 2 {
 		t.Errorf("keys %v", keys)
+	}
+}
+
+// A launcher that ends while the way is walked gives the answer of before or of
+// after, never a third.
+func TestOwnerRace(t *testing.T) {
+	s := newShim(t)
+	for range 40 {
+		x := spawn(t, self(t), append([]string{"role:leave"}, s.args(false)...), setsid)
+		p, o, _ := s.owner()
+		adopted := o.PID == p.Facts().PID && slices.Contains(o.Weak, WeakAdopted)
+		if o.PID != x.Process.Pid && !adopted {
+			t.Fatalf("owner %d %q of %d, started by %d", o.PID, o.Weak, p.Facts().PID, x.Process.Pid)
+		}
+		wait(t, x)
+	}
+}
+
+// A shim may let the gateway look at its descriptors; without Yama that is so.
+func TestAdmit(t *testing.T) {
+	s := newServer(t)
+	c, err := net.Dial("unix", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := Admit(c.(*net.UnixConn)); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	if err := Admit(c.(*net.UnixConn)); err == nil {
+		t.Error("admitted over a closed connection")
 	}
 }

@@ -28,6 +28,9 @@ func Conn(c *net.UnixConn, _ *Process) net.Conn {
 	return c
 }
 
+// Admit returns ErrUnsupported.
+func Admit(*net.UnixConn) error { return ErrUnsupported }
+
 // Self returns ErrUnsupported.
 func Self() (*Process, error) { return nil, ErrUnsupported }
 

@@ -58,17 +58,31 @@ func (h handle) do(f func(fd int) error) error {
 // handle answers true: nothing can be said for its process.
 func (h handle) exited() bool {
 	return h.do(func(fd int) error {
-		if readable(fd) {
+		if readable(fd, 0) {
 			return ErrGone
 		}
 		return nil
 	}) != nil
 }
 
-func readable(fd int) bool {
+// ends waits a moment for the end of a process that has given up its memory.
+func (h handle) ends() bool {
+	return h.do(func(fd int) error {
+		if readable(fd, ending) {
+			return ErrGone
+		}
+		return nil
+	}) != nil
+}
+
+// ending is how long, in ms, a process may take from giving up its memory to
+// its end before it counts as unreadable.
+const ending = 200
+
+func readable(fd, ms int) bool {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(p[:], 0)
+		n, err := unix.Poll(p[:], ms)
 		if err != unix.EINTR {
 			return n != 0 || err != nil
 		}
@@ -87,11 +101,17 @@ func (h handle) ppid() (int, error) {
 	if in, err := h.info(); err == nil {
 		return int(in.Ppid), nil
 	}
+	st, err := h.stat()
+	return st.ppid, err
+}
+
+// stat reads /proc/PID/stat of this process, not of a successor.
+func (h handle) stat() (stat, error) {
 	st, err := readStat(h.pid)
 	if h.exited() {
-		return 0, ErrGone
+		return stat{}, ErrGone
 	}
-	return st.ppid, err
+	return st, err
 }
 
 // duplicate returns a second handle on the same process.
@@ -136,10 +156,7 @@ func (h handle) key() (key string, pidfs bool, err error) {
 	if ino != 0 {
 		return boot + ":" + strconv.FormatUint(ino, 10), true, nil
 	}
-	st, err := readStat(h.pid)
-	if h.exited() {
-		return "", false, ErrGone
-	}
+	st, err := h.stat()
 	return fmt.Sprintf("%s:%d+%d", boot, h.pid, st.start), false, err
 }
 

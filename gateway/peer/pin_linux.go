@@ -62,6 +62,24 @@ func UID(c *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
+// Admit lets the process at the other end of c copy our descriptors, so that
+// Owner can ask our stdin for its other end where Yama restricts ptrace. The
+// shim calls it after it has checked UID; without Yama there is nothing to do.
+func Admit(c *net.UnixConn) error {
+	cred, fd, err := peerOf(c)
+	if err != nil {
+		return unidentified(err)
+	}
+	if fd >= 0 {
+		defer unix.Close(fd) // holds the number meanwhile
+	}
+	err = unix.Prctl(unix.PR_SET_PTRACER, uintptr(cred.Pid), 0, 0, 0)
+	if err != nil && err != unix.EINVAL { // EINVAL: no Yama
+		return fmt.Errorf("admit server: %w", err)
+	}
+	return nil
+}
+
 // Self pins our own process.
 func Self() (*Process, error) {
 	h, err := openHandle(os.Getpid())
@@ -143,10 +161,11 @@ func pin(h handle, as seen, late bool) (*Process, error) {
 		if p, err = look(h, as, late); err == nil {
 			return p, nil
 		}
-		if h.exited() {
+		gone := errors.Is(err, ErrGone)
+		if h.exited() || gone && h.ends() {
 			return nil, ErrGone
 		}
-		if !errors.Is(err, ErrReplaced) && !errors.Is(err, ErrGone) {
+		if !gone && !errors.Is(err, ErrReplaced) {
 			return nil, err
 		}
 	}

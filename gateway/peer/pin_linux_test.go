@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
@@ -260,12 +261,31 @@ func TestGoneAndSignal(t *testing.T) {
 	}
 }
 
+// A process that is being killed ends; it isn't replaced by what has no memory.
+func TestSameWhileEnding(t *testing.T) {
+	s := newServer(t)
+	for range 4 {
+		x := s.client("fat")
+		_, p := s.peer()
+		if err := p.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		err := p.Same()
+		for end := time.Now().Add(patience); err == nil && time.Now().Before(end); {
+			err = p.Same()
+		}
+		want(t, err, ErrGone)
+		wait(t, x)
+	}
+}
+
 // After Close nothing is said for the process, and its watcher has ended.
 func TestClose(t *testing.T) {
 	s := newServer(t)
 	s.client()
 	c := s.accept()
 	before := descriptors(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	p, err := FromConn(c)
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func (p *Process) Gone() <-chan struct{} {
 		go func() {
 			ended := false
 			err := raw.Read(func(fd uintptr) bool {
-				ended = readable(int(fd))
+				ended = readable(int(fd), 0)
 				return ended
 			})
 			if err == nil && ended {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +54,12 @@ func client(args []string) error {
 			if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 				return err
 			}
+		case "fat": // takes a while to end
+			b := make([]byte, 128<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			defer runtime.KeepAlive(b)
 		case "name":
 			if err := os.WriteFile("/proc/self/comm", []byte(") R 1 (\n2 3"), 0); err != nil {
 				return err

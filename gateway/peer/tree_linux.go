@@ -92,13 +92,13 @@ func (p *Process) Ancestors() ([]*Process, error) {
 }
 
 func (p *Process) ancestors() (up []*Process, err error) {
-	st, err := readStat(p.handle.pid)
+	st, err := p.handle.stat()
 	if err != nil {
 		return nil, err
 	}
 	session, leads := st.sid, st.sid == p.handle.pid
 	err = p.handle.climb(func(h handle) (bool, error) {
-		st, err := readStat(h.pid)
+		st, err := h.stat()
 		if err != nil {
 			return false, err
 		}
@@ -163,8 +163,8 @@ func (p *Process) Descends(of func(key string) bool) bool {
 // it descends from in that session was adopted. A leader is no orphan, however
 // old; nor is a process whose leader lives outside of what we see.
 func (p *Process) Orphan() bool {
-	st, err := readStat(p.handle.pid)
-	if err != nil || p.handle.exited() {
+	st, err := p.handle.stat()
+	if err != nil {
 		return true // nothing can be said for it
 	}
 	if st.sid == 0 || st.sid == p.handle.pid {
