@@ -308,3 +308,11 @@ func snapshot(t *testing.T, dir string) string {
 	}
 	return to
 }
+
+// long is how often a loop runs: few times by default, in full with SALLYPORT_LONG=1.
+func long(short, full int) int {
+	if os.Getenv("SALLYPORT_LONG") == "1" {
+		return full
+	}
+	return short
+}

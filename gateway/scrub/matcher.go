@@ -7,10 +7,10 @@ import (
 )
 
 // matcher finds every occurrence of a fixed list of forms (S. Wu, U. Manber, "A fast
-// algorithm for multi-pattern searching", 1994): the last three bytes of a window of
-// the shortest form's length say how far the window can move, most often all the way.
+// algorithm for multi-pattern searching", 1994): the last three bytes of a window, as
+// long as the shortest form, say how far the window can move, most often all the way.
 type matcher struct {
-	min  int // length of the shortest form, MaxInt if there is none
+	min  int // length of the window, MaxInt if there are no forms
 	max  int // length of the longest
 	head int // 1 if some form takes the byte before it
 	tail int // 1 if some form takes the byte after it
@@ -23,7 +23,10 @@ type matcher struct {
 // A table entry below candidates is a distance; one above is an index into bucket.
 const candidates = 1 << 15
 
-const block = 3
+const (
+	block     = 3
+	maxWindow = 24 // a longer one saves little and costs more to make
+)
 
 // window is L: a start can be judged once so many bytes are there.
 func (m *matcher) window() int { return m.head + m.max + m.tail }
@@ -42,22 +45,23 @@ func compile(forms []form) *matcher {
 	if len(forms) == 0 {
 		return m
 	}
+	m.min = min(m.min, maxWindow)
 	if m.min < block { // too short to skip by: every form is a candidate everywhere
 		m.bucket = [][]form{forms}
 		return m
 	}
-	// Sixteen slots an entry keep chance hits rare; past 2^16 slots the cache is lost.
-	size := min(max(bits.Len(uint(len(forms)*(m.min-block+1)*16)), 10), 16)
+	// Eight slots an entry keep chance hits rare; past 2^16 slots the cache is lost.
+	size := min(max(bits.Len(uint(len(forms)*(m.min-block+1)*8)), 10), 16)
 	m.shift = 32 - uint(size)
 	m.table = make([]uint16, 1<<size)
-	far := uint16(min(m.min-block+1, candidates-1))
+	far := uint16(m.min - block + 1)
 	for i := range m.table {
 		m.table[i] = far
 	}
 	for _, f := range forms {
 		for end := block; end < m.min; end++ {
 			t := &m.table[m.hash(f.text[end-block:])]
-			*t = min(*t, uint16(min(m.min-end, candidates-1)))
+			*t = min(*t, uint16(m.min-end))
 		}
 	}
 	for _, f := range forms {

@@ -1,0 +1,314 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+)
+
+// B4: 64 callers flat out. After revoke has returned the run holds nothing, so no write of a request can begin; and
+// every request that reached the upstream later is in the list that revoke returned.
+func TestRevokeUnderLoad(t *testing.T) {
+	for name, slow := range map[string]bool{"fast upstream": false, "slow upstream": true} {
+		t.Run(name, func(t *testing.T) {
+			for range long(3, 60) {
+				revokeRound(t, slow)
+			}
+		})
+	}
+}
+
+func revokeRound(t *testing.T, slow bool) {
+	type arrival struct {
+		path string
+		at   time.Time
+	}
+	var mu sync.Mutex
+	var ledger []arrival
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		ledger = append(ledger, arrival{q.URL.Path, time.Now()})
+		mu.Unlock()
+		if slow {
+			select {
+			case <-time.After(time.Second):
+			case <-q.Context().Done():
+			}
+		}
+		io.WriteString(w, "ok")
+	})
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.approveAll(ctx, "run")
+	a := r.agent()
+	if got := code(a.ask("call", call0(up.URL+"/warm", "POST"))); got != "confirmed" {
+		t.Fatalf("warm-up: %s", got)
+	}
+	run := r.book.all()[0]
+
+	var actions sync.Map // path -> action id
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 64 {
+		callers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				path := fmt.Sprintf("/%d/%d", i, n)
+				res := a.ask("call", call0(up.URL+path, "POST"))
+				switch {
+				case res.Action != nil:
+					actions.Store(path, res.Action.ID)
+				case res.Error.Action != "":
+					actions.Store(path, res.Error.Action)
+				}
+			}
+		})
+	}
+	for range 10000 { // until the load is really on
+		mu.Lock()
+		arrived := len(ledger)
+		mu.Unlock()
+		if arrived > 32 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	out := op[api.Revoked](r, r.opRunRevoke, api.IDArgs{ID: run.id})
+	returned := time.Now()
+	run.mu.Lock()
+	if n := len(run.held); n != 0 {
+		t.Errorf("revoke returned with %d calls in the gate", n)
+	}
+	run.mu.Unlock()
+	close(stop)
+	callers.Wait()
+
+	left := map[string]bool{}
+	for _, x := range out.Left {
+		left[x.ID] = true
+		if x.State != api.Done || x.Outcome == "" {
+			t.Errorf("%s was not classified before revoke returned: %+v", x.ID, x)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	late := 0
+	for _, x := range ledger {
+		if x.at.After(returned) {
+			late++
+			if id, _ := actions.Load(x.path); !left[fmt.Sprint(id)] {
+				t.Errorf("%s arrived %v after revoke returned and is not in its list of %d", x.path, x.at.Sub(returned), len(left))
+			}
+		}
+	}
+	if got := code(a.ask("call", call0(up.URL+"/after", "POST"))); got != "run_revoked" {
+		t.Errorf("after revoke: %s", got)
+	}
+	r.stop()
+	// No intent of the run has a higher sequence than its revocation, and every call has its result before it.
+	evs := events(t, r.dir, r.created.ReaderIdentity)
+	at := slices.IndexFunc(evs, func(e event.Event) bool { return event.Type(e) == "run_revoked" })
+	if at < 0 {
+		t.Fatal("no run_revoked in the log")
+	}
+	for _, e := range evs[at:] {
+		if k := event.Type(e); k == "tool_called" || k == "tool_finished" {
+			t.Errorf("%s after run_revoked", k)
+		}
+	}
+	if c, f := count(evs, "tool_called"), count(evs, "tool_finished"); c != f {
+		t.Errorf("%d intents, %d results", c, f)
+	}
+	t.Logf("%d arrivals, %d in the list, %d after the return", len(ledger), len(left), late)
+}
+
+// I15: one use left, two calls at once: exactly one is delivered.
+func TestLastUseOnce(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	a := r.agent()
+	first := a.send("call", call0(up.URL+"/1", "POST"))
+	c := r.card()
+	op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run", Uses: 2})
+	if got := code(<-first); got != "confirmed" {
+		t.Fatal(got)
+	}
+	two := []<-chan api.Response{a.send("call", call0(up.URL+"/2", "POST")), a.send("call", call0(up.URL+"/3", "POST"))}
+	c = r.card() // the loser asks
+	op[struct{}](r, r.opApprovalDeny, api.IDArgs{ID: c.ID})
+	got := []string{code(<-two[0]), code(<-two[1])}
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"approval_denied", "confirmed"}) || len(up.paths()) != 2 {
+		t.Fatalf("%v, upstream %v", got, up.paths())
+	}
+}
+
+// I32: five first calls at once: one card, five answers.
+func TestOneCardForMany(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "GET "+up.URL+"/**")
+	a := r.agent()
+	var waits []<-chan api.Response
+	for i := range 5 {
+		waits = append(waits, a.send("call", call0(fmt.Sprintf("%s/%d", up.URL, i), "GET")))
+	}
+	c := r.card()
+	op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run"})
+	for _, w := range waits {
+		if got := code(<-w); got != "confirmed" {
+			t.Errorf("got %s", got)
+		}
+	}
+	r.stop()
+	if n := count(events(t, r.dir, r.created.ReaderIdentity), "approval_requested"); n != 1 {
+		t.Fatalf("%d cards", n)
+	}
+}
+
+// A card is answered once, only by who saw it, and only while what it was bound to stands.
+func TestCardAnswers(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "GET,POST "+up.URL+"/**")
+	a := r.agent()
+	refused := func(args api.ApproveArgs) string {
+		_, err := r.opApprovalGrant(opRequest{ctx: t.Context(), who: "passphrase", args: encode(args)})
+		if err == nil {
+			return ""
+		}
+		return refusalOf(err).Code
+	}
+	first := a.send("call", call0(up.URL+"/1", "POST"))
+	c := r.card()
+	good := api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "use"}
+	for name, bad := range map[string]api.ApproveArgs{
+		"another card's digest": {ID: c.ID, CardDigest: "sha256:00", Scope: "use"},
+		"no digest":             {ID: c.ID, Scope: "use"},
+		"no scope":              {ID: c.ID, CardDigest: c.CardDigest},
+		"uses of a single use":  {ID: c.ID, CardDigest: c.CardDigest, Scope: "use", Uses: 3},
+		"a time gone by":        {ID: c.ID, CardDigest: c.CardDigest, Scope: "run", Until: time.Now().Add(-time.Minute)},
+	} {
+		if got := refused(bad); got != "invalid_request" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := refused(good); got != "" {
+		t.Fatalf("the card itself: %s", got)
+	}
+	if got := refused(good); got != "not_found" {
+		t.Errorf("a second answer: %q", got)
+	}
+	if got := code(<-first); got != "confirmed" {
+		t.Fatal(got)
+	}
+	// "use" covers that plan alone: the same request again asks again.
+	second := a.send("call", call0(up.URL+"/1", "POST"))
+	c = r.card()
+	run := r.book.all()[0]
+	op[api.Revoked](r, r.opRunRevoke, api.IDArgs{ID: run.id})
+	if got := code(<-second); got != "run_revoked" {
+		t.Errorf("the card's call after revoke: %s", got)
+	}
+	if got := refused(api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "use"}); got != "not_found" {
+		t.Errorf("a card of a revoked run: %q", got)
+	}
+	if !slices.Equal(up.paths(), []string{"/1"}) {
+		t.Errorf("upstream saw %v", up.paths())
+	}
+}
+
+// A credential removed between the card and the send is not used.
+func TestRemovedBeforeUse(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "GET "+up.URL+"/**")
+	a := r.agent()
+	first := a.send("call", call0(up.URL+"/1", "GET"))
+	c := r.card()
+	op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
+	op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run"})
+	if got := code(<-first); got != "rule_mismatch" || len(up.paths()) != 0 {
+		t.Fatalf("%s, upstream %v", got, up.paths())
+	}
+}
+
+// Lock with calls in flight: each is ended, classified and recorded before the key is gone.
+func TestLockInFlight(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		arrived <- struct{}{}
+		<-q.Context().Done()
+	})
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.approveAll(ctx, "run")
+	a := r.agent()
+	first := a.send("call", call0(up.URL+"/1", "POST"))
+	<-arrived
+	if s := op[api.Status](r, r.opLock, struct{}{}); s.Vault != "locked" {
+		t.Fatalf("status %+v", s)
+	}
+	if got := code(<-first); got != "sent_unconfirmed" {
+		t.Fatalf("in flight at lock: %s", got)
+	}
+	if got := code(a.ask("call", call0(up.URL+"/2", "POST"))); got != "vault_locked" {
+		t.Fatalf("after lock: %s", got)
+	}
+	r.unlock()
+	// The twin is blocked until somebody says what became of it; another body to the same place asks.
+	if got := code(a.ask("call", call0(up.URL+"/1", "POST"))); got != "outcome_unresolved" {
+		t.Fatalf("twin after unlock: %s", got)
+	}
+	r.stop()
+	evs := kinds(events(t, r.dir, r.created.ReaderIdentity))
+	if i, j := slices.Index(evs, "tool_finished"), slices.Index(evs, "vault_locked"); i < 0 || j < i {
+		t.Fatalf("the result was not recorded before the lock: %v", evs)
+	}
+}
+
+// The operator's text never carries an agent's control characters.
+func TestCardShowsEscaped(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	a := r.agent()
+	q := api.ActionRequest{Tool: api.ToolHTTP, Args: encode(api.HTTPArgs{URL: up.URL + "/1", Method: "POST",
+		Body: "\x1b[2J\u202eeffect      read\r\ncard ap_FAKE\n"})}
+	a.send("call", q)
+	c := r.card()
+	if strings.ContainsAny(c.Summary, "\x1b\u202e\r") {
+		t.Fatalf("card: %q", c.Summary)
+	}
+	for line := range strings.SplitSeq(c.Summary, "\n") {
+		if strings.HasPrefix(line, "card") || strings.HasPrefix(line, "effect") {
+			t.Fatalf("the body made a line of the card: %q", c.Summary)
+		}
+	}
+	op[struct{}](r, r.opApprovalDeny, api.IDArgs{ID: c.ID})
+}
