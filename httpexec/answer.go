@@ -41,7 +41,10 @@ func (x *exchange) show(resp *http.Response) (r Result, clean bool, err error) {
 func (x *exchange) copyBody(resp *http.Response, r Result) (Result, bool, error) {
 	out := &capped{w: x.body, left: x.limit}
 	w := x.set.Writer(out)
-	buf := make([]byte, 16<<10)
+	if x.conn.buf == nil {
+		x.conn.buf = make([]byte, 16<<10)
+	}
+	buf := x.conn.buf
 	var rerr, werr error
 	for left := x.limit; rerr == nil && werr == nil; {
 		// One byte past the limit tells a longer body from one that fits.

@@ -19,6 +19,7 @@ type conn struct {
 	src  *source
 	br   *bufio.Reader
 	bw   *bufio.Writer
+	buf  []byte // for bodies
 	born time.Time
 
 	key   PoolKey     // these three are the pool's
