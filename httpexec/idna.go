@@ -3,15 +3,25 @@ package httpexec
 import (
 	"errors"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
-// toASCII lower-cases a host name. A name outside ASCII is refused with the way out:
-// its A-label says without doubt which name is meant.
+// toASCII maps a host name to lower case and A-labels (RFC 5891 section 5, UTS #46
+// lookup): full-width letters and U+3002 become the letters and dots they stand for.
+// What comes out is what is judged and resolved.
 func toASCII(host string) (string, error) {
+	lower, plain := strings.ToLower(host), true
 	for i := range len(host) {
-		if host[i] >= 0x80 {
-			return "", errors.New("host is not ASCII; write its A-label form (xn--…)")
-		}
+		plain = plain && host[i] < 0x80
 	}
-	return strings.ToLower(host), nil
+	if plain && !strings.Contains(lower, "xn--") {
+		return lower, nil // the profile refuses hyphens that real hosts have
+	}
+	h, err := idna.Lookup.ToASCII(host)
+	if err != nil || !utf8.ValidString(host) {
+		return "", errors.New("host is no valid international name; write its A-label form (xn--…)")
+	}
+	return h, nil
 }
