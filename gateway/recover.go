@@ -74,24 +74,55 @@ func (g *Gateway) voidRows(ctx context.Context) error {
 
 // compareAnchor refuses a log that ends before the head the vault last saw: it was cut or put back.
 func (g *Gateway) compareAnchor(ctx context.Context) error {
-	seq, head, _, err := g.db.Anchor(ctx)
+	seq, _, _, err := g.db.Anchor(ctx)
 	if err != nil {
 		return err
 	}
-	have := g.log.head()
-	if have.Seq < seq || have.Seq == seq && seq != 0 && string(have.Hash[:]) != string(head) {
+	if have := g.log.head(); have.Seq < seq {
 		return fmt.Errorf("audit log ends at record %d, and the vault has seen record %d: the log was cut or replaced; restore it before starting", have.Seq, seq)
 	}
 	return nil
 }
 
-// anchor writes down the log's head in the vault's database: its lower bound.
+// anchor writes down the log's head in the vault's database: its lower bound, in the clear for the next start and
+// sealed for the next unlock. A locked vault keeps the one it has.
 func (g *Gateway) anchor(ctx context.Context) error {
 	h := g.log.head()
-	if h.Seq == 0 {
+	if h.Seq == 0 || g.vault.State() != vault.Ready {
 		return nil
 	}
-	return g.db.SetAnchor(ctx, h.Seq, h.Hash[:], nil)
+	box, err := g.vault.Seal(useAnchor, nil, encode(h.Seq))
+	if err != nil {
+		return err
+	}
+	return g.db.SetAnchor(ctx, h.Seq, h.Hash[:], box)
+}
+
+// useAnchor is the vault's key for the sealed anchor.
+const useAnchor = "anchor"
+
+// bounds compares vault and log both ways, and says what contradicts: the log has seen change counter of the vault, and
+// the vault has sealed a head of the log.
+func (g *Gateway) bounds(ctx context.Context, counter uint64) (contradiction string, err error) {
+	if have := g.vault.Snapshot().Counter; counter > have {
+		return fmt.Sprintf("the log has seen change %d of the vault, the vault is at %d: it was put back to an older copy", counter, have), nil
+	}
+	clear, _, box, err := g.db.Anchor(ctx)
+	if err != nil || clear == 0 && box == nil {
+		return "", err
+	}
+	var sealed uint64
+	plain, err := g.vault.Unseal(useAnchor, nil, box)
+	if err == nil {
+		err = json.Unmarshal(plain, &sealed)
+	}
+	if err != nil || sealed != clear {
+		return "the vault's record of the log's head was changed", nil
+	}
+	if have := g.log.head().Seq; have < sealed {
+		return fmt.Sprintf("the vault has seen record %d of the log, the log is at %d: it was cut or put back", sealed, have), nil
+	}
+	return "", nil
 }
 
 func (g *Gateway) anchorEvery(ctx context.Context, d time.Duration) {
@@ -192,7 +223,7 @@ func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string
 		return fmt.Errorf("rebuild after unlock: %w", err)
 	}
 	if g.vault.State() != vault.Ready {
-		return api.Fail("vault_quarantined", "")
+		return api.Fail("vault_quarantined", g.vault.Reason())
 	}
 	if err := g.log.note(ctx, "", event.VaultUnlocked{Operator: operator}); err != nil {
 		g.vault.Lock()
@@ -213,10 +244,16 @@ func (g *Gateway) rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if have := g.vault.Snapshot().Counter; counter > have {
-		reason := fmt.Sprintf("the log has seen change %d of the vault, the vault is at %d: it was put back to an older copy", counter, have)
+	reason, err := g.bounds(ctx, counter)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
 		g.vault.Quarantine(reason)
 		return g.log.note(ctx, "", event.VaultQuarantined{Reason: reason})
+	}
+	if forged := g.vault.Forged(); len(forged) > 0 {
+		g.cfg.Log.Warn("rows that this vault did not write are ignored", "rows", forged)
 	}
 	if err := g.loadRuns(ctx); err != nil {
 		return err
