@@ -51,11 +51,30 @@ func clock() func() time.Time {
 
 func testOptions() Options { return Options{Now: clock()} }
 
+// quickDisk keeps everything and waits for nothing: for tests that write often and lose no power.
+type quickDisk struct{ osDisk }
+
+type quickFile struct{ segmentFile }
+
+func (quickFile) Sync() error { return nil }
+
+func (q quickDisk) create(path string) (segmentFile, error) {
+	f, err := q.osDisk.create(path)
+	return quickFile{f}, err
+}
+
+func (quickDisk) syncDir(string) error { return nil }
+
 func newLog(t testing.TB, o Options) (string, *Writer) {
+	t.Helper()
+	return newLogOn(t, o, quickDisk{})
+}
+
+func newLogOn(t testing.TB, o Options, d disk) (string, *Writer) {
 	t.Helper()
 	dir := t.TempDir()
 	k := testKeys()
-	w, err := Create(dir, k.id, testOrigin, []string{k.recipient}, o)
+	w, err := create(dir, k.id, testOrigin, []string{k.recipient}, o, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +190,7 @@ func readAll(t testing.TB, fsys fs.FS, pub []byte, identity string) []Record {
 }
 
 func TestRoundTrip(t *testing.T) {
-	dir, w := newLog(t, testOptions())
+	dir, w := newLogOn(t, testOptions(), osDisk{})
 	var want []Entry
 	for i := range 70 {
 		e := Entry{Kind: Note, Body: make([]byte, i*3), Own: make([]byte, i)}

@@ -90,6 +90,7 @@ func segments(fsys fs.FS) (uint64, error) {
 		return 0, fmt.Errorf("list segments: %w", err)
 	}
 	have := map[uint64]bool{}
+	last := uint64(0)
 	for _, e := range l {
 		s, ok := strings.CutSuffix(e.Name(), ".seg")
 		if !ok {
@@ -100,13 +101,22 @@ func segments(fsys fs.FS) (uint64, error) {
 			return 0, &TamperError{Kind: tampered, Segment: e.Name(), Detail: "no writer makes such a segment"}
 		}
 		have[n] = true
+		last = max(last, n)
 	}
-	for n := range uint64(len(have)) {
-		if !have[n+1] {
-			return 0, &TamperError{Kind: tampered, Segment: segmentName(n + 1), Detail: "the segment is missing, and later ones are there"}
+	// Beside a writer a listing may miss a name and have a later one, so a gap is looked at once more.
+	for n := uint64(1); n <= last; n++ {
+		if have[n] {
+			continue
+		}
+		_, err := fs.Stat(fsys, segmentName(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, &TamperError{Kind: tampered, Segment: segmentName(n), Detail: "the segment is missing, and later ones are there"}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("list segments: %w", err)
 		}
 	}
-	return uint64(len(have)), nil
+	return last, nil
 }
 
 // walk goes over segments from..to. It leaves in w.drops the torn tails that no HEADER has explained yet.

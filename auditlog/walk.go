@@ -164,6 +164,10 @@ func (w *walker) enter(n uint64, h header) error {
 	if (n == 1) != (h.reason == genesis) {
 		return w.fault(tampered, start, "header reason %d cannot stand here", h.reason)
 	}
+	// Before the signature: damage to an earlier segment is named there, not where its consequences show.
+	if err := w.explained(n, h); err != nil {
+		return err
+	}
 	by := w.pub.Recovery
 	switch h.reason {
 	case genesis:
@@ -176,9 +180,6 @@ func (w *walker) enter(n uint64, h header) error {
 	}
 	if !h.signedBy(by) {
 		return w.fault(unsigned, start, "the header is not signed by the key that may begin this segment")
-	}
-	if err := w.explained(n, h); err != nil {
-		return err
 	}
 	if h.from != w.at {
 		return w.fault(tampered, w.place, "the log ends here at record %d, commit %d; the next segment continues record %d, commit %d", w.at.seq, w.at.commits, h.from.seq, h.from.commits)

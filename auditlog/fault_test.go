@@ -1,0 +1,487 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var errDisk = errors.New("disk says no")
+
+// faultDisk fails its nth call: before doing it, after it was done all the same, or half way through a write.
+type faultDisk struct {
+	quickDisk
+	n     int // 0: never
+	mode  string
+	calls int
+}
+
+type faultFile struct {
+	segmentFile
+	d *faultDisk
+}
+
+// step runs do unless this call fails first.
+func (d *faultDisk) step(do func() error) error {
+	d.calls++
+	if d.calls != d.n {
+		return do()
+	}
+	if d.mode == "after" {
+		do()
+	}
+	return errDisk
+}
+
+func (d *faultDisk) create(path string) (f segmentFile, err error) {
+	err = d.step(func() (err error) { f, err = d.quickDisk.create(path); return })
+	if err != nil {
+		if f != nil {
+			f.Close()
+		}
+		return nil, err
+	}
+	return faultFile{f, d}, nil
+}
+
+func (d *faultDisk) rename(from, to string) error {
+	return d.step(func() error { return d.quickDisk.rename(from, to) })
+}
+
+func (d *faultDisk) syncDir(path string) error { return d.step(func() error { return nil }) }
+
+func (f faultFile) Write(b []byte) (n int, err error) {
+	d := f.d
+	if d.calls+1 == d.n && d.mode == "half" {
+		d.calls++
+		n, _ = f.segmentFile.Write(b[:len(b)/2])
+		return n, errDisk
+	}
+	err = d.step(func() (err error) { n, err = f.segmentFile.Write(b); return })
+	return n, err
+}
+
+func (f faultFile) Sync() error { return f.d.step(f.segmentFile.Sync) }
+
+// life is one writer's: an intent, its result, and a rotation. acked are the sequences it was told of.
+func life(w *Writer) (acked uint64, err error) {
+	w.o.MaxSegment = 900
+	for i := range byte(4) {
+		for _, k := range []Kind{Intent, Result} {
+			seq, err := w.Append(context.Background(), Entry{Kind: k, Subject: subject(i + 1), Body: []byte("x")})
+			if err != nil {
+				return acked, err
+			}
+			acked = seq
+		}
+	}
+	return acked, nil
+}
+
+func TestFaultAtEveryStep(t *testing.T) {
+	k := testKeys()
+	probe := &faultDisk{}
+	_, w := newLogOn(t, testOptions(), probe)
+	if _, err := life(w); err != nil {
+		t.Fatal(err)
+	}
+	if probe.calls < 25 || w.live.seg.n < 2 {
+		t.Fatalf("%d steps, %d segments: too short a life", probe.calls, w.live.seg.n)
+	}
+	for _, mode := range []string{"before", "after", "half"} {
+		for n := 1; n <= probe.calls; n++ {
+			d := &faultDisk{n: n, mode: mode}
+			dir := t.TempDir()
+			what := fmt.Sprintf("step %d, %s", n, mode)
+			w, err := create(dir, k.id, testOrigin, []string{k.recipient}, testOptions(), d)
+			if err != nil {
+				if !errors.Is(err, errDisk) {
+					t.Fatalf("%s: create: %v", what, err)
+				}
+				againAfterCreate(t, what, dir)
+				continue
+			}
+			acked, err := life(w)
+			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, errDisk) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			calls := d.calls
+			if _, err := w.Append(context.Background(), note1("more")); !errors.Is(err, ErrPoisoned) {
+				t.Fatalf("%s: append to a poisoned writer: %v", what, err)
+			}
+			if d.calls != calls {
+				t.Fatalf("%s: a poisoned writer touched the disk", what)
+			}
+			if h := w.Head(); h.Seq != acked {
+				t.Fatalf("%s: head %d, acknowledged %d", what, h.Seq, acked)
+			}
+			w.Close()
+			wantWhole(t, what, dir, acked)
+		}
+	}
+}
+
+// againAfterCreate: after a Create that failed there is no log, or a whole one; the next Create always works.
+func againAfterCreate(t *testing.T, what, dir string) {
+	t.Helper()
+	w, _, err := openLog(dir, testOptions(), quickDisk{})
+	if err == nil {
+		w.Close()
+		wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+	} else if !errors.Is(err, ErrNoLog) {
+		t.Fatalf("%s: open after create: %v", what, err)
+	}
+	k := testKeys()
+	w, err = create(dir, k.id, testOrigin, []string{k.recipient}, testOptions(), quickDisk{})
+	if err != nil {
+		t.Fatalf("%s: create again: %v", what, err)
+	}
+	mustAppend(t, w, note1("x"))
+	w.Close()
+	wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+}
+
+// wantWhole reopens and holds the log against what was acknowledged: nothing lost; at most the one batch more that
+// failed and was written all the same; nothing that reads as tampering.
+func wantWhole(t *testing.T, what, dir string, acked uint64) {
+	t.Helper()
+	if r := verifyDir(t, dir, VerifyOptions{AllSignatures: true}); r.Verdict != Intact && r.Verdict != Torn {
+		t.Fatalf("%s: %+v", what, r)
+	}
+	w, open, err := openLog(dir, testOptions(), quickDisk{})
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	h := w.Head()
+	if h.Seq != acked && h.Seq != acked+1 {
+		t.Fatalf("%s: %d records, %d acknowledged", what, h.Seq, acked)
+	}
+	if len(open) != int(h.Seq%2) {
+		t.Fatalf("%s: open %v at record %d", what, open, h.Seq)
+	}
+	w.Close()
+	r := verifyDir(t, dir, VerifyOptions{AllSignatures: true})
+	wantVerdict(t, r, Intact)
+	if l := readAll(t, os.DirFS(filepath.Join(dir, segmentsFolder)), readPub(t, dir), testKeys().reader); uint64(len(l)) != h.Seq {
+		t.Fatalf("%s: %d records read, %d there", what, len(l), h.Seq)
+	}
+}
+
+// TestCreateOverAnAbandonedLog with a fault at every step: the old log, no log, or the new one; never a mixture.
+func TestCreateOverAnAbandonedLog(t *testing.T) {
+	k := testKeys()
+	steps := 0
+	for n := 0; n <= steps; n++ {
+		dir, old := newLog(t, testOptions())
+		mustAppend(t, old, note1("old"))
+		old.Close()
+		oldPub := readPub(t, dir)
+		d := &faultDisk{n: n, mode: "after"}
+		w, err := create(dir, k.id, testOrigin+"/new", []string{k.recipient}, testOptions(), d)
+		if n == 0 {
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps = d.calls
+			mustAppend(t, w, note1("new"))
+			w.Close()
+			wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+			aside := filepath.Join(dir, "audit.abandoned.1")
+			b, err := os.ReadFile(filepath.Join(aside, pubFile))
+			if err != nil || string(b) != string(oldPub) {
+				t.Fatalf("the old audit.pub: %v", err)
+			}
+			wantVerdict(t, verify(t, os.DirFS(aside), oldPub, VerifyOptions{}), Intact)
+			continue
+		}
+		if !errors.Is(err, errDisk) {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		againAfterCreate(t, fmt.Sprintf("step %d", n), dir)
+	}
+	if steps < 8 {
+		t.Fatalf("%d steps", steps)
+	}
+}
+
+func TestLiveSegmentTampered(t *testing.T) {
+	for what, do := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(p string) error { return os.Rename(p, p+".away") },
+		"replaced by a copy": func(p string) error {
+			b, err := os.ReadFile(p)
+			if err == nil {
+				err = os.WriteFile(p+".new", b, 0o600)
+			}
+			if err == nil {
+				err = os.Rename(p+".new", p)
+			}
+			return err
+		},
+		"cut": func(p string) error { return os.Truncate(p, 10) },
+		"longer": func(p string) error {
+			f, err := os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = io.WriteString(f, "x")
+				f.Close()
+			}
+			return err
+		},
+		"folder moved": func(p string) error { return os.Rename(filepath.Dir(p), filepath.Dir(p)+".away") },
+		"symlink": func(p string) error {
+			err := os.Rename(p, p+".away")
+			if err == nil {
+				err = os.Symlink(p+".away", p)
+			}
+			return err
+		},
+	} {
+		for _, rotate := range []bool{false, true} {
+			_, w := newLog(t, testOptions())
+			mustAppend(t, w, note1("one"))
+			if rotate {
+				w.o.MaxSegment = 1
+			}
+			if err := do(w.live.seg.path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.Append(context.Background(), note1("two"))
+			// A longer file is met where the next write ends; every case must poison at once.
+			if !errors.Is(err, ErrPoisoned) {
+				t.Errorf("%s, rotate %v: %v", what, rotate, err)
+			}
+			w.Close()
+		}
+	}
+}
+
+// gateDisk counts syncs, and holds the one that is told to wait.
+type gateDisk struct {
+	quickDisk
+	mu    sync.Mutex
+	syncs int
+	gate  chan struct{}
+}
+
+type gateFile struct {
+	segmentFile
+	d *gateDisk
+}
+
+func (d *gateDisk) create(path string) (segmentFile, error) {
+	f, err := d.quickDisk.create(path)
+	return gateFile{f, d}, err
+}
+
+func (f gateFile) Sync() error {
+	f.d.mu.Lock()
+	f.d.syncs++
+	gate := f.d.gate
+	f.d.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return nil
+}
+
+func TestWritersShareSyncs(t *testing.T) {
+	const callers = 32
+	d := &gateDisk{}
+	dir, w := newLogOn(t, testOptions(), d)
+	d.syncs, d.gate = 0, make(chan struct{})
+	seqs := make([]uint64, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			seq, err := w.Append(context.Background(), note1(fmt.Sprint("a", i)), note1(fmt.Sprint("b", i)))
+			if err != nil {
+				t.Error(err)
+			}
+			seqs[i] = seq
+		})
+	}
+	// One group waits in its sync; wait until every other call has queued.
+	queued := func() int {
+		w.queue.mu.Lock()
+		defer w.queue.mu.Unlock()
+		if w.queue.pending == nil {
+			return 0
+		}
+		return len(w.queue.pending.entries) / 2
+	}
+	written := func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.syncs == 1 }
+	deadline := time.Now().Add(20 * time.Second)
+	for first := 0; ; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d calls queued", queued())
+		}
+		if first == 0 && written() {
+			first = 1
+		}
+		if first == 1 && w.flying.Load() == callers {
+			break
+		}
+	}
+	close(d.gate)
+	all.Wait()
+	if d.syncs > 3 {
+		t.Fatalf("%d syncs for %d calls", d.syncs, callers)
+	}
+	got := readAll(t, os.DirFS(filepath.Join(dir, segmentsFolder)), readPub(t, dir), testKeys().reader)
+	if len(got) != 2*callers {
+		t.Fatalf("%d records", len(got))
+	}
+	for i, seq := range seqs {
+		a, b := got[seq-2], got[seq-1]
+		if string(a.Body) != fmt.Sprint("a", i) || string(b.Body) != fmt.Sprint("b", i) || a.Seq != seq-1 {
+			t.Fatalf("call %d was told %d, where %q and %q lie", i, seq, a.Body, b.Body)
+		}
+	}
+	wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+}
+
+func TestManyWritersOnARealDisk(t *testing.T) {
+	dir, w := newLogOn(t, Options{MaxSegment: 64 << 10}, osDisk{})
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			s := subject(byte(i + 1))
+			for range 20 {
+				for _, k := range []Kind{Intent, Result} {
+					if _, err := w.Append(context.Background(), Entry{Kind: k, Subject: s, Body: make([]byte, 100), Own: make([]byte, 50)}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	h := w.Head()
+	if h.Seq != 32*40 || h.Commits >= h.Records {
+		t.Fatalf("head %+v", h)
+	}
+	if w.queue.cost != 0 {
+		t.Fatalf("%d bytes reserved for no intent", w.queue.cost)
+	}
+	w.Close()
+	r := verifyDir(t, dir, VerifyOptions{AllSignatures: true})
+	wantVerdict(t, r, Intact)
+	if r.OpenIntents != 0 || r.Records != 32*40 || r.Segments < 3 {
+		t.Fatalf("report %+v", r)
+	}
+}
+
+func TestAppendRefusals(t *testing.T) {
+	_, w := newLog(t, testOptions())
+	ctx := context.Background()
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := w.Append(ended, note1("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended context: %v", err)
+	}
+	for what, e := range map[string]Entry{
+		"own":  {Kind: Note, Own: make([]byte, MaxOwn+1)},
+		"body": {Kind: Note, Body: make([]byte, MaxBody+1)},
+	} {
+		if _, err := w.Append(ctx, e); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	big := Entry{Kind: Note, Body: make([]byte, MaxBody), Own: make([]byte, MaxOwn)}
+	if _, err := w.Append(ctx, big, big, big, big, big); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too much at once: %v", err)
+	}
+	for what, e := range map[string]Entry{"no kind": {}, "kind 4": {Kind: 4}, "intent without subject": {Kind: Intent}, "result without subject": {Kind: Result}} {
+		if _, err := w.Append(ctx, e); err == nil || errors.Is(err, ErrPoisoned) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := w.Append(ctx); err == nil {
+		t.Error("nothing was appended, and no error")
+	}
+	// The largest is no error, and nothing refused has left a trace.
+	if seq := mustAppend(t, w, big, big, big, big); seq != 4 {
+		t.Errorf("sequence %d", seq)
+	}
+}
+
+func TestTooManyOpenIntents(t *testing.T) {
+	dir, w := newLog(t, testOptions())
+	own := make([]byte, MaxOwn)
+	var open []Entry
+	for i := 0; ; i++ {
+		e := Entry{Kind: Intent, Subject: [16]byte{1, byte(i >> 8), byte(i)}, Own: own}
+		if _, err := w.Append(context.Background(), e); err != nil {
+			if !errors.Is(err, ErrTooManyOpen) {
+				t.Fatal(err)
+			}
+			break
+		}
+		open = append(open, e)
+	}
+	if len(open) < 512 {
+		t.Fatalf("only %d intents", len(open))
+	}
+	w.o.MaxSegment = 1 // they all fit the next header
+	for _, e := range open[:2] {
+		mustAppend(t, w, Entry{Kind: Result, Subject: e.Subject})
+	}
+	mustAppend(t, w, open[0])
+	w.Close()
+	w, left, err := openLog(dir, testOptions(), quickDisk{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if len(left) != len(open)-1 || len(left[0].Own) != MaxOwn {
+		t.Fatalf("%d intents left", len(left))
+	}
+	wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+}
+
+func TestRotationByAgeAndClock(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir, w := newLog(t, Options{Now: func() time.Time { return now }})
+	step := func(d time.Duration, want uint64) {
+		t.Helper()
+		now = now.Add(d)
+		mustAppend(t, w, note1("x"))
+		if w.live.seg.n != want {
+			t.Fatalf("segment %d after %v, want %d", w.live.seg.n, d, want)
+		}
+	}
+	step(2*time.Hour, 1) // an empty segment is not ended
+	step(time.Minute, 2) // the first was begun two hours ago
+	step(30*time.Minute, 2)
+	step(-20*time.Minute, 2) // a clock stepped back breaks nothing
+	step(-90*time.Minute, 3)
+	step(59*time.Minute, 3)
+	w.Close()
+	wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
+}
+
+func TestFilesArePrivate(t *testing.T) {
+	dir, w := newLog(t, testOptions())
+	w.Close()
+	err := filepath.Walk(dir, func(p string, i os.FileInfo, err error) error {
+		if err == nil && p != dir && i.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", p, i.Mode())
+		}
+		if strings.HasSuffix(p, ".new") {
+			t.Errorf("%s was left", p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
