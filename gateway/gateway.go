@@ -201,9 +201,13 @@ func (g *Gateway) complain(what string, err error) {
 
 // checkPassphrase is proof.Checker over the vault's passphrase slot.
 func (g *Gateway) checkPassphrase(ctx context.Context, passphrase []byte) error {
-	err := g.vault.Check(ctx, vault.Passphrase(passphrase))
+	return wrongIs(g.vault.Check(ctx, vault.Passphrase(passphrase)))
+}
+
+// wrongIs says the vault's "wrong key" as the proof's limits know it.
+func wrongIs(err error) error {
 	if errors.Is(err, vault.ErrWrongKey) {
-		return fmt.Errorf("%w", proof.ErrWrong)
+		return fmt.Errorf("%w: %w", proof.ErrWrong, err)
 	}
 	return err
 }

@@ -36,14 +36,14 @@ const (
 // directly: a process that is an agent's run is refused at the operators' door.
 type rig struct {
 	*Gateway
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	created api.Created
 	stop    func()
 }
 
 // newRig serves a gateway in dir (empty: a new folder).
-func newRig(t *testing.T, dir string) *rig {
+func newRig(t testing.TB, dir string) *rig {
 	t.Helper()
 	if dir == "" {
 		dir = t.TempDir()
@@ -76,7 +76,7 @@ func newRig(t *testing.T, dir string) *rig {
 	return r
 }
 
-func testConfig(t *testing.T, dir string) Config {
+func testConfig(t testing.TB, dir string) Config {
 	h, err := home.Find(func(k string) string {
 		if k == home.EnvHome {
 			return dir
@@ -147,7 +147,7 @@ func (r *rig) card() api.Approval {
 
 // agent is one connection to the agents' door.
 type agent0 struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	mu   sync.Mutex
 	wait map[string]chan api.Response
@@ -227,7 +227,7 @@ type upstream struct {
 	auth []string
 }
 
-func newUpstream(t *testing.T, h http.HandlerFunc) *upstream {
+func newUpstream(t testing.TB, h http.HandlerFunc) *upstream {
 	u := &upstream{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.mu.Lock()
@@ -250,7 +250,7 @@ func (u *upstream) paths() []string {
 }
 
 // events reads the log in dir with the reader's identity.
-func events(t *testing.T, dir, identity string) []event.Event {
+func events(t testing.TB, dir, identity string) []event.Event {
 	t.Helper()
 	pub, err := os.ReadFile(filepath.Join(dir, "audit.pub"))
 	if err != nil {
@@ -285,7 +285,7 @@ func count(evs []event.Event, kind string) (n int) {
 }
 
 // snapshot copies a home as a crash at this moment would leave it.
-func snapshot(t *testing.T, dir string) string {
+func snapshot(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
 	os.Chmod(to, 0o700)

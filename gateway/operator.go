@@ -133,8 +133,11 @@ func (g *Gateway) verb(route api.Route, h opHandler) http.HandlerFunc {
 				return
 			}
 		}
-		g.complain(route.Path, err)
-		fail(w, refusalOf(err))
+		e := refusalOf(err)
+		if e.Code == "internal" {
+			g.complain(route.Path, err) // the operator is not told its words
+		}
+		fail(w, e)
 	}
 }
 

@@ -201,6 +201,9 @@ func (g *Gateway) runOf(r opRequest) (*run, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
+	if a.ID == "" {
+		return nil, api.Fail("invalid_request", "id: name a run")
+	}
 	if x := g.book.byID(a.ID); x != nil {
 		return x, nil
 	}

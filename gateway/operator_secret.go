@@ -265,7 +265,7 @@ func (g *Gateway) proveShell(ctx context.Context, target string, m vault.Meta, s
 		if err != nil {
 			return err
 		}
-		g.ssh.Put(conn)
+		defer g.ssh.Put(conn)
 		shell, err = conn.ProveShell(ctx)
 		return err
 	})

@@ -212,7 +212,7 @@ func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string
 			g.complain("record quarantine", g.log.note(ctx, "", event.VaultQuarantined{Reason: err.Error()}))
 			return api.Fail("vault_quarantined", err.Error())
 		}
-		return err
+		return wrongIs(err)
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()

@@ -25,14 +25,14 @@ const (
 type Request struct {
 	ID     string         `json:"id"`
 	Method string         `json:"method"`
-	Params jsontext.Value `json:"params,omitempty"`
+	Params jsontext.Value `json:"params,omitzero"`
 }
 
 // Response is one line to an agent: exactly one of Action, Result and Error is set.
 type Response struct {
 	ID     string         `json:"id"`
 	Action *Action        `json:"action,omitempty"`
-	Result jsontext.Value `json:"result,omitempty"`
+	Result jsontext.Value `json:"result,omitzero"` // omitempty would drop an empty list
 	Error  *Error         `json:"error,omitempty"`
 }
 
@@ -120,7 +120,7 @@ type Action struct {
 	StartedAt      time.Time      `json:"startedAt,omitzero"`
 	FinishedAt     time.Time      `json:"finishedAt,omitzero"`
 	JobID          string         `json:"jobId,omitempty"`
-	Result         jsontext.Value `json:"result,omitempty"`
+	Result         jsontext.Value `json:"result,omitzero"`
 }
 
 // States of an [Action].
