@@ -72,13 +72,13 @@ func (x *exchange) run(ctx, dial context.Context) (r Result, reuse bool, err err
 	reuse = stop() && clean && x.werr == nil
 	r.Sent, r.Received = c.wire.sent.Load(), c.wire.received.Load()
 	switch {
-	case resp != nil:
-	case r.Sent == 0:
+	case r.Sent == 0: // also if the host spoke unasked
 		f := stopped(ctx, dial)
 		if f == nil {
 			f = &failure{NotSent, NotSent.String(), "connection lost before anything was sent"}
 		}
-		r.Outcome, r.Reason, r.Detail = f.outcome, f.reason, f.detail
+		return f.result(), false, err
+	case resp != nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		r.Detail = "no answer before the deadline"
 	case ctx.Err() != nil:

@@ -1,6 +1,7 @@
 package httpexec
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ func (s Spec) Check(value []byte) error {
 }
 
 func (s Spec) checkValue(value []byte) error {
+	if s.Kind == "header" && len(bytes.Trim(value, " ")) != len(value) {
+		return errors.New("value: begins or ends with a space, which a header loses")
+	}
 	for i, c := range value {
 		switch {
 		case c < ' ' || c == 0x7f:

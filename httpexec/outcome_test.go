@@ -332,6 +332,35 @@ func TestDialContext(t *testing.T) {
 	}
 }
 
+// An answer that came before anything was sent is none to this call.
+func TestHostSpeaksFirst(t *testing.T) {
+	told := make(chan struct{})
+	s := serveRaw(t, func(_ *rawServer, _ int, c net.Conn) {
+		io.WriteString(c, okAnswer)
+		close(told)
+		io.Copy(io.Discard, c)
+	})
+	c := client(t)
+	q := parse(t, Input{URL: s.url, Method: "POST", Body: make([]byte, bigBody)})
+	m := match(t, rules(t, bearer("POST "+s.url+"/**")), q)
+	cn, f := c.connect(context.Background(), context.Background(), q, m.rules)
+	if f != nil {
+		t.Fatal(f)
+	}
+	defer cn.close()
+	req, set, err := c.wireRequest(q, m.rules.spec, Injection{Secret: []byte(secret)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-told
+	dial, cancel := context.WithCancel(context.Background())
+	cancel()
+	x := exchange{conn: cn, req: req, set: set, limit: 10, body: io.Discard}
+	if r, reuse, err := x.run(context.Background(), dial); err != nil || reuse || r.Outcome != NotSent || r.Code != 0 {
+		t.Errorf("%+v, reuse %v, %v", r, reuse, err)
+	}
+}
+
 // The gate is asked at the write itself: a call let in before it closed, but not yet
 // writing, writes nothing.
 func TestGateAtTheWrite(t *testing.T) {

@@ -42,29 +42,40 @@ func (p *pool) take(key PoolKey, write bool) (*lease, *conn) {
 	p.leases[l] = struct{}{}
 	p.mu.Unlock()
 	for {
-		c := p.pop(key)
-		if c == nil {
-			return l, nil
-		}
-		now := time.Now()
-		if now.Sub(c.born) < maxLife && (!write || now.Sub(c.since) < idleWrites) && c.alive() {
+		c := p.pop(key, write)
+		if c == nil || c.alive() {
 			return l, c
 		}
 		c.close()
 	}
 }
 
-// pop removes the connection used last.
-func (p *pool) pop(key PoolKey) *conn {
+// pop removes the connection used last; none, if it was idle too long for a write.
+func (p *pool) pop(key PoolKey, write bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.idle[key]
-	if len(list) == 0 {
-		return nil
+	for {
+		list := p.idle[key]
+		if len(list) == 0 {
+			return nil
+		}
+		c := list[len(list)-1]
+		now := time.Now()
+		old := elapsed(c.born, now) >= maxLife
+		if !old && write && elapsed(c.since, now) >= idleWrites {
+			return nil // the others were idle longer
+		}
+		p.remove(c, len(list)-1)
+		if !old {
+			return c
+		}
+		c.close()
 	}
-	c := list[len(list)-1]
-	p.remove(c, len(list)-1)
-	return c
+}
+
+// elapsed counts a suspension of the machine too, which Go's monotonic clock sleeps through.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // remove takes c out of the list, with p.mu held.

@@ -214,6 +214,7 @@ func TestEntryCheck(t *testing.T) {
 		{Spec{Kind: "header", Header: "X-Key", Format: "token %s", Allow: allow}, "a key with spaces", true},
 		{Spec{Kind: "header", Header: "X-Key", Allow: allow}, "keyé-long-enough", false},
 		{Spec{Kind: "header", Allow: allow}, "long-enough", false},
+		{Spec{Kind: "header", Header: "X-Key", Format: "%s x", Allow: allow}, " long-enough", false},
 	} {
 		err := c.spec.Check([]byte(c.value))
 		if (err == nil) != c.ok {
