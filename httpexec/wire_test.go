@@ -3,11 +3,15 @@ package httpexec
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -167,12 +171,28 @@ func TestHTTPBin(t *testing.T) {
 	}
 }
 
-// TLS 1.1 and a server without a certificate of the credential's CA get nothing.
-func TestSystemRootsAreNotTheCA(t *testing.T) {
+// Nothing is sent to a host that the credential's roots don't vouch for, or that can
+// only speak TLS 1.1.
+func TestTLS(t *testing.T) {
 	u, _ := tlsServer(t, httpbin.New().Handler())
 	r, _ := call(t, client(t), bearer(), Input{URL: u + "/get"})
 	if r.Outcome != NotSent || !strings.Contains(r.Detail, "nobody trusted") {
-		t.Errorf("%+v", r)
+		t.Errorf("unknown CA: %+v", r)
+	}
+	for version, want := range map[uint16]Outcome{tls.VersionTLS11: NotSent, tls.VersionTLS12: Confirmed, tls.VersionTLS13: Confirmed} {
+		s := httptest.NewUnstartedServer(httpbin.New().Handler())
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: version}
+		s.StartTLS()
+		// Roots may also come from the client's options.
+		roots := x509.NewCertPool()
+		roots.AddCert(s.Certificate())
+		c := NewClient(ClientOptions{Roots: roots})
+		if r, _ := call(t, c, bearer(), Input{URL: s.URL + "/get"}); r.Outcome != want {
+			t.Errorf("TLS %x: %+v", version, r)
+		}
+		c.Close()
+		s.Close()
 	}
 }
 
