@@ -69,7 +69,7 @@ func commands() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(serve)
+	root.AddCommand(append(demoCommands(), serve)...)
 	return root
 }
 
