@@ -7,7 +7,7 @@ func Leases(p *Pool) int {
 	n := 0
 	for _, links := range p.links {
 		for _, l := range links {
-			n += l.leases
+			n += l.use.leases
 		}
 	}
 	return n

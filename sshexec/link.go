@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// link is one SSH connection and owner of every goroutine on it. The pool guards
-// leases, limit, retired, dropped and idle; ready and done order the rest.
+// link is one SSH connection and owner of every goroutine on it. ready and done
+// order its fields, but for use.
 type link struct {
 	key    PoolKey
 	target Target
@@ -24,7 +24,12 @@ type link struct {
 	err   error
 	done  chan struct{} // closed when no goroutine of the link is left
 
-	work    group
+	work group
+	use  use
+}
+
+// use is what the pool knows of a link, under the pool's lock.
+type use struct {
 	leases  int
 	limit   int  // channels at a time; the host may teach us a lower one
 	retired bool // takes no new lease

@@ -127,21 +127,21 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target) (l *link, mine 
 		return nil, false
 	}
 	for _, l := range p.links[key] {
-		if l.retired || l.leases >= l.limit {
+		if l.use.retired || l.use.leases >= l.use.limit {
 			continue
 		}
 		if !l.target.same(t) || time.Since(l.born) > p.o.Life {
 			p.retire(l)
 			continue
 		}
-		l.leases++
-		if l.idle != nil {
-			l.idle.Stop()
+		l.use.leases++
+		if l.use.idle != nil {
+			l.use.idle.Stop()
 		}
 		return l, false
 	}
 	l = &link{
-		key: key, target: t, born: time.Now(), leases: 1, limit: p.o.Channels,
+		key: key, target: t, born: time.Now(), use: use{leases: 1, limit: p.o.Channels},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.dial, l.cancel = context.WithCancel(ctx)
@@ -160,7 +160,7 @@ func (p *Pool) bring(l *link, key []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.err = err; l.dropped {
+	if l.err = err; l.use.dropped {
 		l.err = errDropped()
 	}
 	l.cancel()
@@ -173,7 +173,7 @@ func (p *Pool) bring(l *link, key []byte) {
 func (p *Pool) publish(l *link, w wire) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.dropped {
+	if l.use.dropped {
 		return false
 	}
 	l.w = w
@@ -202,18 +202,18 @@ func (p *Pool) Put(c *Conn) {
 func (p *Pool) release(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.leases--
+	l.use.leases--
 	switch {
-	case l.leases > 0:
-	case l.retired || time.Since(l.born) > p.o.Life:
+	case l.use.leases > 0:
+	case l.use.retired || time.Since(l.born) > p.o.Life:
 		p.retire(l)
-	case l.idle != nil:
-		l.idle.Reset(p.o.Idle)
+	case l.use.idle != nil:
+		l.use.idle.Reset(p.o.Idle)
 	default:
-		l.idle = time.AfterFunc(p.o.Idle, func() {
+		l.use.idle = time.AfterFunc(p.o.Idle, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if l.leases == 0 {
+			if l.use.leases == 0 {
 				p.retire(l)
 			}
 		})
@@ -226,13 +226,13 @@ func (p *Pool) release(l *link) {
 func (p *Pool) refused(ctx context.Context, l *link, err error) (full bool) {
 	var no *ssh.OpenChannelError
 	p.mu.Lock()
-	full = errors.As(err, &no) && l.leases > 1
+	full = errors.As(err, &no) && l.use.leases > 1
 	switch {
 	case ctx.Err() != nil:
 	case full:
-		l.limit = l.leases - 1
+		l.use.limit = l.use.leases - 1
 	default:
-		l.retired = true
+		l.use.retired = true
 	}
 	p.mu.Unlock()
 	p.release(l)
@@ -241,16 +241,16 @@ func (p *Pool) refused(ctx context.Context, l *link, err error) (full bool) {
 
 // retire lets no new lease on l and closes it once the last one is given back.
 func (p *Pool) retire(l *link) {
-	l.retired = true
-	if l.leases == 0 {
+	l.use.retired = true
+	if l.use.leases == 0 {
 		l.kill()
 	}
 }
 
 func (p *Pool) forget(l *link) {
-	l.retired = true
-	if l.idle != nil {
-		l.idle.Stop()
+	l.use.retired = true
+	if l.use.idle != nil {
+		l.use.idle.Stop()
 	}
 	p.links[l.key] = slices.DeleteFunc(p.links[l.key], func(o *link) bool { return o == l })
 	if len(p.links[l.key]) == 0 {
@@ -261,7 +261,7 @@ func (p *Pool) forget(l *link) {
 func (p *Pool) isDropped(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return l.dropped
+	return l.use.dropped
 }
 
 // Drop closes every connection that f names, also one being opened or in use, and
@@ -275,7 +275,7 @@ func (p *Pool) Drop(f func(PoolKey) bool) {
 			continue
 		}
 		for _, l := range links {
-			l.dropped, l.retired = true, true
+			l.use.dropped, l.use.retired = true, true
 			l.kill()
 			gone = append(gone, l)
 		}

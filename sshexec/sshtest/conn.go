@@ -79,6 +79,7 @@ func (w *watched) Read(b []byte) (int, error) {
 
 func (h *Host) config(ctx context.Context) *ssh.ServerConfig {
 	c := &ssh.ServerConfig{
+		Config: ssh.Config{RekeyThreshold: h.o.RekeyBytes},
 		PublicKeyCallback: func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			ok := m.User() == h.o.User && h.authorized(k)
 			h.note(func(l *ledger) {

@@ -36,7 +36,8 @@ type Options struct {
 	Shell         Shell  // nil: Builtins
 	KeyTypes      []string
 	Fault         Fault
-	RefuseSignals bool // as OpenSSH does for root
+	RefuseSignals bool   // as OpenSSH does for root
+	RekeyBytes    uint64 // a new key exchange after so many bytes; 0: rarely
 }
 
 // Auth is one authentication attempt with a key.
