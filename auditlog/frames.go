@@ -18,8 +18,12 @@ type frames struct {
 	off int64 // of buf[pos] in the file
 }
 
-func newFrames(r io.Reader) *frames {
-	return &frames{r: r, buf: make([]byte, 256<<10), pos: chainRoom, end: chainRoom}
+func newFrames() *frames { return &frames{buf: make([]byte, 256<<10)} }
+
+// begin starts with another file; the buffer stays.
+func (f *frames) begin(r io.Reader) *frames {
+	f.r, f.pos, f.end, f.off = r, chainRoom, chainRoom, 0
+	return f
 }
 
 // next reads a frame and carries the chain over it. The frame is valid until the following call.

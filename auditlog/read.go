@@ -87,7 +87,7 @@ func (w *walker) headerOf(fsys fs.FS, n uint64) (header, error) {
 		return header{}, fmt.Errorf("read segment: %w", err)
 	}
 	defer f.Close()
-	h, _, err := w.readFirst(newFrames(f), n)
+	h, _, err := w.readFirst(w.frames.begin(f), n)
 	return h, err
 }
 

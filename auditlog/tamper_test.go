@@ -258,6 +258,11 @@ func TestSignaturesStrippedOrUnknown(t *testing.T) {
 // resign rewrites a segment with a new key, everything consistent. The HEADER is signed by `by`, or by the new key itself.
 func resign(t testing.TB, b []byte, by ed25519.PrivateKey, spoil func(i int, c *commit)) []byte {
 	t.Helper()
+	return resignAs(t, b, testOrigin, by, spoil)
+}
+
+func resignAs(t testing.TB, b []byte, origin string, by ed25519.PrivateKey, spoil func(i int, c *commit)) []byte {
+	t.Helper()
 	l := pieces(b)
 	h, err := parseHeader(l[0].b[prefix:])
 	if err != nil {
@@ -279,7 +284,7 @@ func resign(t testing.TB, b []byte, by ed25519.PrivateKey, spoil func(i int, c *
 				t.Fatal(err)
 			}
 			c.head = head
-			c.sig = ed25519.Sign(key, c.text(testOrigin))
+			c.sig = ed25519.Sign(key, c.text(origin))
 			if spoil != nil {
 				spoil(commits, &c)
 			}

@@ -20,7 +20,8 @@ type walker struct {
 	open  map[[16]byte]intent
 	drops []drop // torn tails since the last HEADER; the next one must state exactly these
 
-	every bool // check each COMMIT's signature, not only a segment's first and last
+	frames *frames
+	every  bool // check each COMMIT's signature, not only a segment's first and last
 	hooks
 }
 
@@ -39,7 +40,7 @@ type place struct {
 }
 
 func newWalker(p Pub) *walker {
-	return &walker{pub: p, log: p.log(), open: map[[16]byte]intent{}}
+	return &walker{pub: p, log: p.log(), open: map[[16]byte]intent{}, frames: newFrames()}
 }
 
 func (w *walker) fault(kind string, at place, format string, a ...any) error {
@@ -56,7 +57,7 @@ type tail struct {
 
 // segment walks one segment. tail: it does not end at a valid COMMIT. An error is a fault, a hook's, or the reader's.
 func (w *walker) segment(n uint64, r io.Reader) (*tail, error) {
-	f := newFrames(r)
+	f := w.frames.begin(r)
 	h, b, err := w.readFirst(f, n)
 	if err != nil {
 		return asTail(0, err)

@@ -1,0 +1,88 @@
+package auditlog_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The log in testdata/vectors/explained, walked by the format alone: a crash cut segment 2, and segment 3 explains it.
+func Example() {
+	dir := "testdata/vectors/explained"
+	const origin = "vectors.example/1"
+	types := []string{1: "HEADER", 2: "BATCH", 3: "RECORD", 4: "COMMIT"}
+	var head, committed [32]byte
+	for n := 1; n <= 3; n++ {
+		name := fmt.Sprintf("%08d.seg", n)
+		seg, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(name)
+		var key ed25519.PublicKey
+		for len(seg) >= 5 {
+			size := 5 + int(binary.BigEndian.Uint32(seg))
+			if size > len(seg) {
+				break
+			}
+			frame, body := seg[:size], seg[5:size]
+			switch typ := frame[4]; typ {
+			case 1:
+				// Fixed fields before the key: magic, origin, segment, reason, created, head, sequence, commits.
+				at := 8 + 1 + len(origin) + 8 + 1 + 8
+				key = body[at+32+8+8:][:32]
+				fmt.Println(" ", types[typ], "reason", body[8+1+len(origin)+8], "chain goes on:", bytes.Equal(body[at:at+32], head[:]))
+			case 3:
+				fmt.Println(" ", types[typ], "kind", body[0])
+			case 4:
+				at := body[8:]
+				segment, seq, commits, nano := binary.BigEndian.Uint64(at), binary.BigEndian.Uint64(at[8:]), binary.BigEndian.Uint64(at[16:]), binary.BigEndian.Uint64(at[24:])
+				text := fmt.Sprintf("%s\n%d\n%s\ncommits %d\nsegment %d\ntime %s\n", origin, seq, base64.StdEncoding.EncodeToString(at[32:64]),
+					commits, segment, time.Unix(0, int64(nano)).UTC().Format(time.RFC3339Nano))
+				fmt.Println(" ", types[typ], commits, "record", seq, "head:", bytes.Equal(at[32:64], head[:]), "signature:", ed25519.Verify(key, []byte(text), at[64:]))
+			default:
+				fmt.Println(" ", types[typ])
+			}
+			head = sha256.Sum256(append(append([]byte("auditlog chain 1"), head[:]...), frame...))
+			if frame[4] == 4 {
+				committed = head
+			}
+			seg = seg[size:]
+		}
+		if len(seg) > 0 {
+			fmt.Println("  cut off")
+		}
+		head = committed // a torn batch is not in the chain
+	}
+	// Output:
+	// 00000001.seg
+	//   HEADER reason 1 chain goes on: true
+	//   COMMIT 1 record 0 head: true signature: true
+	//   BATCH
+	//   RECORD kind 1
+	//   RECORD kind 2
+	//   COMMIT 2 record 2 head: true signature: true
+	// 00000002.seg
+	//   HEADER reason 3 chain goes on: true
+	//   COMMIT 3 record 2 head: true signature: true
+	//   BATCH
+	//   RECORD kind 3
+	//   COMMIT 4 record 3 head: true signature: true
+	//   BATCH
+	//   RECORD kind 2
+	//   RECORD kind 1
+	//   cut off
+	// 00000003.seg
+	//   HEADER reason 4 chain goes on: true
+	//   COMMIT 5 record 3 head: true signature: true
+	//   BATCH
+	//   RECORD kind 1
+	//   COMMIT 6 record 4 head: true signature: true
+}
