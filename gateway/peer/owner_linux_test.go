@@ -122,6 +122,20 @@ func TestOwnerLauncherGone(t *testing.T) {
 	}
 }
 
+// Whoever merely reads from the same stdin, or passed it on, isn't its other end.
+func TestOwnerOfPassedStdin(t *testing.T) {
+	for name, stdin := range map[string]func(*exec.Cmd){"pipe": onPipe(t), "socketpair": onSocket(t)} {
+		t.Run(name, func(t *testing.T) {
+			s := newShim(t)
+			x := spawn(t, self(t), append([]string{"role:start"}, s.args(false)...), stdin)
+			_, o, passed := s.owner()
+			if o.PID != os.Getpid() || !slices.Equal(passed, []int{x.Process.Pid}) {
+				t.Errorf("owner %d, passed %v, want %d by %d", o.PID, passed, os.Getpid(), x.Process.Pid)
+			}
+		})
+	}
+}
+
 // Without anything that names a client an adopted shim is its own run, weakly.
 func TestOwnerAdopted(t *testing.T) {
 	s := newShim(t)
@@ -134,6 +148,43 @@ func TestOwnerAdopted(t *testing.T) {
 	if len(passed) != 0 || slices.Contains(p.Facts().Weak, WeakAdopted) {
 		t.Errorf("passed %v, peer's own marks %q", passed, p.Facts().Weak)
 	}
+}
+
+// The same where the shim leads a session, so that only pid 1 tells.
+func TestOwnerAdoptedLeader(t *testing.T) {
+	s := newShim(t)
+	wait(t, spawn(t, self(t), append([]string{"role:leave-alone"}, s.args(false)...)))
+	p, o, _ := s.owner()
+	if p.Facts().PPID != 1 {
+		t.Skip("pid 1: orphans go to another process here")
+	}
+	if o.PID != p.Facts().PID || !slices.Contains(o.Weak, WeakAdopted) {
+		t.Errorf("owner %d %s %q, want %d", o.PID, o.Identity, o.Weak, p.Facts().PID)
+	}
+}
+
+// And where a subreaper adopts: it is no client, though it is the parent.
+func TestOwnerSubreaper(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	s := newShim(t)
+	wait(t, spawn(t, self(t), append([]string{"role:leave"}, s.args(false)...), setsid))
+	c, p := s.peer()
+	o, passed, err := p.Owner(s.ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(append(passed, o))
+	if p.Facts().PPID != os.Getpid() {
+		t.Fatalf("parent %d, want %d", p.Facts().PPID, os.Getpid())
+	}
+	if f := o.Facts(); f.PID != p.Facts().PID || !slices.Contains(f.Weak, WeakAdopted) {
+		t.Errorf("owner %d %q, want %d", f.PID, f.Weak, p.Facts().PID)
+	}
+	tell(t, c, "quit")
+	unix.Wait4(p.Facts().PID, nil, 0, nil)
 }
 
 // A program that speaks to the socket itself is its own run, also on a pipe.

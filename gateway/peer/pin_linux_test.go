@@ -261,6 +261,25 @@ func TestGoneAndSignal(t *testing.T) {
 	}
 }
 
+// A number that went to another process is not the one that we pinned.
+func TestSameAfterReuse(t *testing.T) {
+	s := newServer(t)
+	x := s.client()
+	c, dead := s.peer()
+	tell(t, c, "quit")
+	wait(t, x)
+	s.client()
+	_, living := s.peer()
+	reused := &Process{handle: handle{living.handle.pid, dead.handle.f}, image: living.image}
+	want(t, reused.Same(), ErrGone)
+	if _, err := reused.handle.stat(); !errors.Is(err, ErrGone) {
+		t.Errorf("facts of another: %v", err)
+	}
+	if _, err := pin(reused.handle, asKin, false); !errors.Is(err, ErrGone) {
+		t.Errorf("pinned another: %v", err)
+	}
+}
+
 // A process that is being killed ends; it isn't replaced by what has no memory.
 func TestSameWhileEnding(t *testing.T) {
 	s := newServer(t)
@@ -277,6 +296,25 @@ func TestSameWhileEnding(t *testing.T) {
 		want(t, err, ErrGone)
 		wait(t, x)
 	}
+}
+
+// Whoever became another user since it connected is not the connector.
+func TestUIDChanged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root: needed to become another user")
+	}
+	s := newServer(t)
+	s.client()
+	c := s.accept()
+	tell(t, c, "become "+otherProgram(t, "tool", ""))
+	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := FromConn(c)
+	if err == nil {
+		p.Close()
+	}
+	want(t, err, ErrUnidentified)
 }
 
 // After Close nothing is said for the process, and its watcher has ended.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if name, ok := strings.CutPrefix(os.Args[1], "role:"); ok {
-			if err := roles[name](os.Args[2:]); err != nil {
+			if err := roles()[name](os.Args[2:]); err != nil {
 				fmt.Fprintln(os.Stderr, name+":", err)
 				os.Exit(3)
 			}
@@ -31,17 +32,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var roles map[string]func(args []string) error
-
-func init() {
-	roles = map[string]func([]string) error{
+// roles are what "role:NAME" runs.
+func roles() map[string]func(args []string) error {
+	return map[string]func([]string) error{
 		"client":  client,
 		"speak":   speak,
 		"receive": receive,
 		"start":   start,
 		"leave":   leave,
-		"load":    load,
-		"serve":   serveOne,
+		"leave-alone": func(args []string) error {
+			x := exec.Command(args[0], args[1:]...)
+			x.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			return x.Start()
+		},
+		"load":  load,
+		"serve": serveOne,
 	}
 }
 
@@ -107,6 +112,11 @@ func obey(c *net.UnixConn, cmd []string) error {
 	case "say-quit":
 		c.Write([]byte("hello"))
 		os.Exit(0)
+	case "become": // FILE: the same as another user
+		if err := errors.Join(syscall.Setgid(1000), syscall.Setuid(1000)); err != nil {
+			return err
+		}
+		fallthrough
 	case "exec": // FILE: become it, and let it speak on the socket
 		f, err := c.File()
 		if err != nil {
