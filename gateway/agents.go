@@ -154,6 +154,9 @@ func (a *agentConn) serve(ctx context.Context, line []byte) {
 	res.ID = req.ID
 	if err := a.proc.Same(); err != nil && res.Error == nil {
 		// Withheld: whoever reads now is not who asked. The action itself is recorded and stays with its run.
+		if res.Action != nil {
+			a.g.late(*res.Action)
+		}
 		res = api.Response{ID: req.ID, Error: api.Fail("peer_replaced", "")}
 	}
 	a.answer(res)
@@ -208,7 +211,7 @@ func (a *agentConn) call(ctx context.Context, params []byte) api.Response {
 		act, _ := a.g.acts.get(id)
 		return api.Response{Action: &act}
 	case <-ctx.Done():
-		a.g.task(func() { a.g.late(who, <-ended) })
+		a.g.task(func() { a.g.late(<-ended) })
 		return api.Response{Error: api.Fail("gateway_restarted", "")}
 	}
 }
@@ -318,11 +321,11 @@ func (a *agentConn) look(ctx context.Context, method string, params []byte) api.
 }
 
 // late records that a result's caller had gone; the result itself stays for action_status.
-func (g *Gateway) late(who caller, act api.Action) {
-	if act.Outcome == "denied" || who.run == nil {
-		return
+func (g *Gateway) late(act api.Action) {
+	if act.Outcome != "denied" && act.State == api.Done {
+		ev := event.LateResult{Action: act.ID, Run: act.AgentRun, Epoch: act.ExecutionEpoch}
+		g.complain("record late result", g.log.note(context.Background(), act.ID, ev))
 	}
-	g.complain("record late result", g.log.note(context.Background(), act.ID, event.LateResult{Action: act.ID, Run: who.run.id, Epoch: who.epoch.id}))
 }
 
 // answer writes one line. A peer that does not read loses its connection, not ours.

@@ -2,279 +2,155 @@ package gateway_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// module is the product's module path: everything of ours begins with it.
-const module = "sallyport"
+// root is the module's folder, seen from a test of this package.
+const root = ".."
 
-// pkg is what the rules need to know of a package, as `go list -json` prints it.
-type pkg struct {
-	ImportPath                        string
-	Standard                          bool
-	Imports, TestImports, XTestImports []string
-	CgoFiles                          []string
-}
-
-// rule is one arrow. broken is pure: it names every import in the list that goes against it.
-type rule struct {
-	name, why string
-	broken    func([]pkg) []string
-	plant     pkg // a package that must break it: the test of the test
-}
-
-// to is one row of the arrows between our packages.
-type to struct {
-	may   string // imports of ours, below the module, apart by spaces
-	tests string // and what its tests may import besides: "*" is anything
-	why   string
-}
-
-// arrows is every package of ours. A new package needs a row before it compiles into anything.
-var arrows = map[string]to{
-	"authz":         {why: "it decides from values alone, so it can be read and enumerated alone"},
-	"auditlog":      {why: "it knows bytes and keys of the log, no meaning: a reviewer reads it alone"},
-	"auditlog/event": {why: "the catalogue and the checks of meaning are pure: no log, no gateway behind them"},
-	"vault":         {why: "whoever reads the vault must not have to read anything else"},
-	"vault/keychain": {why: "a slot is handed to the vault by the gateway, it knows neither"},
-	"migrations":    {why: "SQL files and nothing else"},
-
-	"httpexec":         {may: "gateway/scrub", why: "an executor is given a request, a secret and a set to mask; it judges and sends, no more"},
-	"sshexec":          {may: "gateway/scrub", tests: "sshexec/sshtest", why: "as httpexec; its tests speak to the in-process host"},
-	"sshexec/sshtest":  {why: "a host for tests must not share the code it tests"},
-	"gateway/scrub":    {why: "a leaf: it finds bytes in a stream"},
-	"gateway/api":      {why: "wire structs and tables, shared by server and clients, behaviour of neither"},
-	"gateway/home":     {why: "where things lie, before anything is open"},
-	"gateway/peer":     {why: "kernel facts, before anybody is believed"},
-	"gateway/launch":   {may: "gateway/peer", why: "it measures processes that peer has pinned"},
-	"gateway/proof":    {may: "gateway/api", why: "it checks the wire's proof against what it is handed"},
-	"gateway/store":    {may: "vault authz migrations", why: "it keeps their types in rows, and knows no pipeline"},
-	"gateway/client":   {may: "gateway/api gateway/home gateway/peer", why: "it is linked into sp: no vault, no executor may come along"},
-	"gateway/console":  {may: "gateway/api gateway/client", why: "one more client of the operators' door, with no rule of its own"},
-	"gateway/presets":  {why: "data files"},
-	"gateway/notify":   {why: "pointers for people, no authority"},
-	"gateway/remote":   {may: "gateway/api", why: "a door, not a second road"},
-	"gateway": {
-		may: "auditlog auditlog/event authz vault vault/keychain httpexec sshexec gateway/api gateway/console gateway/home gateway/launch" +
-			" gateway/notify gateway/peer gateway/presets gateway/proof gateway/remote gateway/scrub gateway/store",
-		tests: "gateway/client sshexec/sshtest",
-		why:   "the one place that translates between the leaves; the database's files come through store alone",
-	},
-
-	"cmd/internal/mcpshim":         {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv", why: "the shim is a client of the agents' door"},
-	"cmd/internal/mcpshim/calmenv": {why: "it runs before every other package of the shim"},
-	"cmd/internal/cli":             {may: "auditlog auditlog/event gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim", why: "sp has no way to a vault"},
-	"cmd/internal/demo": {
-		may:   "auditlog auditlog/event gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest",
-		tests: "cmd/internal/cli",
-		why:   "it plays operator, agent and reviewer over the real doors; the vault is the gateway's",
-	},
-	"cmd/sp":  {may: "cmd/internal/cli", tests: "*", why: "main is thin"},
-	"cmd/spd": {may: "cmd/internal/cli cmd/internal/demo gateway gateway/home gateway/peer", why: "main is thin: it wires the gateway to its two doors"},
-}
-
-// rules are the arrows row by row, and what no row can say.
-func rules() []rule {
-	var rs []rule
-	for name, a := range arrows {
-		rs = append(rs, rule{
-			name:   name + " imports " + or(a.may, "nothing of ours"),
-			why:    a.why,
-			broken: func(all []pkg) []string { return offRow(all, name, a) },
-			plant:  pkg{ImportPath: ours(name), Imports: []string{ours("cmd/planted")}},
+// TestArrows holds every package to its row, on this system and as another would build it without cgo.
+func TestArrows(t *testing.T) {
+	for _, build := range [][]string{{}, {"GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0"}, {"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1"}} {
+		name := "here"
+		if len(build) > 0 {
+			name = strings.Join(build, " ")
+		}
+		t.Run(name, func(t *testing.T) {
+			all := list(t, build)
+			for _, r := range rules() {
+				for _, b := range r.broken(all) {
+					t.Errorf("%s\n  but %s\n  why: %s", r.name, b, r.why)
+				}
+			}
 		})
 	}
-	slices.SortFunc(rs, func(a, b rule) int { return strings.Compare(a.name, b.name) })
-	return append(rs,
-		rule{
-			name: "every package has a row", why: "a wall is put up before a room is furnished",
-			broken: unknown,
-			plant:  pkg{ImportPath: ours("gateway/util")},
-		},
-		rule{
-			name: "the gateway never reaches cmd", why: "programs are made of packages, never the other way round",
-			broken: func(all []pkg) []string { return reaches(all, ours("gateway"), isBelow(ours("cmd"))) },
-			plant:  pkg{ImportPath: ours("vault"), Imports: []string{ours("cmd/internal/cli")}},
-		},
-		rule{
-			name: "sp reaches no vault, database, ssh or executor", why: "whoever verifies a log does it with a program that has no way to a secret",
-			broken: func(all []pkg) []string { return reaches(all, ours("cmd/sp"), notForSp) },
-			plant:  pkg{ImportPath: ours("gateway/peer"), Imports: []string{"golang.org/x/crypto/ssh"}},
-		},
-		rule{
-			name: "sp reaches of ours only what a client and a reviewer need", why: "what needs a measurement or the vault is a request that spd answers",
-			broken: func(all []pkg) []string { return reaches(all, ours("cmd/sp"), notOfSp) },
-			plant:  pkg{ImportPath: ours("gateway/client"), Imports: []string{ours("gateway/scrub")}},
-		},
-		rule{
-			name: "authz imports no I/O and no context", why: "a decision that could wait or look could differ between two looks",
-			broken: func(all []pkg) []string {
-				return imports(all, ours("authz"), isBelow("net", "os", "io", "database/sql", "context", "syscall", "golang.org/x/sys", "math/rand", "crypto/rand", "C"))
-			},
-			plant: pkg{ImportPath: ours("authz"), Imports: []string{"net/netip"}},
-		},
-		rule{
-			name: "auditlog/event imports no I/O", why: "the folds are pure: the same log gives the same bytes",
-			broken: func(all []pkg) []string {
-				return imports(all, ours("auditlog/event"), isBelow("net", "os", "database/sql", "context", "syscall", "golang.org/x/sys", "math/rand", "crypto/rand"))
-			},
-			plant: pkg{ImportPath: ours("auditlog/event"), Imports: []string{"os"}},
-		},
-		// Whoever wants age for a test of his own opens with it what vault wrote: gateway/store holds both together.
-		only("filippo.io/age", "vault auditlog", "gateway/store", "two places seal: nobody else needs a key"),
-		only("golang.org/x/crypto/ssh", "sshexec sshexec/sshtest", "", "one place speaks SSH"),
-		only("github.com/mattn/go-sqlite3", "gateway/store", "", "one place owns the database"),
-		only("database/sql", "gateway/store", "", "one owner of *sql.DB"),
-		only("github.com/pressly/goose/v3", "gateway/store", "", "the owner of the database moves it forward"),
-		only("github.com/jackc/pgx/v5", "gateway/store", "", "one place owns the database"),
-		only("github.com/go-webauthn/webauthn", "gateway/proof", "", "one place judges a proof"),
-		only("github.com/modelcontextprotocol/go-sdk", "cmd/internal/mcpshim cmd/internal/demo", "cmd/sp", "MCP ends at the shim; the demo's client speaks it too"),
-		only("github.com/spf13/cobra", "cmd/internal/cli cmd/spd", "", "command lines end at the programs"),
-		only("github.com/mccutchen/go-httpbin/v2", "cmd/internal/demo", "*", "the upstream nobody here wrote is for the demo and for tests"),
-		rule{
-			name: "only vault/keychain has cgo of its own", why: "C is for the database and the keychain, nothing we write",
-			broken: cgo,
-			plant:  pkg{ImportPath: ours("gateway/peer"), CgoFiles: []string{"peer.go"}},
-		},
-	)
 }
 
-// only says who may import a library. Its tests rule covers test files as well: who they are is named.
-func only(lib, by, tests, why string) rule {
-	return rule{
-		name: "only " + by + " import " + lib, why: why,
-		broken: func(all []pkg) (bad []string) {
-			for _, p := range all {
-				name, mine := strings.CutPrefix(p.ImportPath, module+"/")
-				if !mine || has(by, name) {
-					continue
-				}
-				from := p.Imports
-				if tests != "*" && !has(tests, name) {
-					from = slices.Concat(p.Imports, p.TestImports, p.XTestImports)
-				}
-				bad = append(bad, pick(p.ImportPath, from, isBelow(lib))...)
-			}
-			return bad
-		},
-		plant: pkg{ImportPath: ours("gateway/home"), Imports: []string{lib + "/part"}},
-	}
-}
-
-// offRow is every import of ours that a package's row does not name; tests keep to it too, with the row's extras.
-func offRow(all []pkg, name string, a to) (bad []string) {
-	outside := func(extra string) func(string) bool {
-		return func(path string) bool {
-			short, mine := strings.CutPrefix(path, module+"/")
-			return mine && short != name && extra != "*" && !has(a.may, short) && !has(extra, short)
+// TestArrowsAreSeen plants one violation of each rule in the real list: a rule that cannot fail holds nothing.
+func TestArrowsAreSeen(t *testing.T) {
+	all := list(t, nil)
+	for _, r := range rules() {
+		if r.why == "" {
+			t.Errorf("%s: no reason", r.name)
+		}
+		if found := r.broken(append(slices.Clone(all), r.plant)); len(found) == 0 {
+			t.Errorf("%s: a planted violation by %s is not seen", r.name, r.plant.ImportPath)
 		}
 	}
-	for _, p := range all {
-		if p.ImportPath == ours(name) {
-			bad = append(bad, pick(p.ImportPath, p.Imports, outside(""))...)
-			// What a package may import, its tests may read as well, with their own helpers.
-			bad = append(bad, pick(p.ImportPath+" (test)", slices.Concat(p.TestImports, p.XTestImports), outside(a.tests))...)
+}
+
+// TestArrowsOfTests: what tests import is held to the same rows, apart from the extras a row names.
+func TestArrowsOfTests(t *testing.T) {
+	for _, c := range []struct {
+		p   pkg
+		bad bool
+	}{
+		{pkg{ImportPath: ours("vault"), TestImports: []string{ours("gateway/store")}}, true},
+		{pkg{ImportPath: ours("sshexec"), XTestImports: []string{ours("sshexec/sshtest")}}, false},
+		{pkg{ImportPath: ours("gateway"), TestImports: []string{"filippo.io/age"}}, true},
+		{pkg{ImportPath: ours("gateway/store"), XTestImports: []string{"filippo.io/age"}}, false},
+		{pkg{ImportPath: ours("gateway"), XTestImports: []string{"golang.org/x/crypto/ssh"}}, true},
+	} {
+		var found []string
+		for _, r := range rules() {
+			found = append(found, r.broken([]pkg{c.p})...)
+		}
+		if (len(found) > 0) != c.bad {
+			t.Errorf("%+v: found %q, want a breach: %v", c.p, found, c.bad)
+		}
+	}
+}
+
+// TestEveryRowIsReal: a row of a package that is not here must be one that the architecture has a place for.
+func TestEveryRowIsReal(t *testing.T) {
+	later := strings.Fields("gateway/console gateway/launch gateway/notify gateway/presets gateway/remote vault/keychain")
+	all := list(t, nil)
+	for name := range arrows {
+		here := slices.ContainsFunc(all, func(p pkg) bool { return p.ImportPath == ours(name) })
+		if here == slices.Contains(later, name) {
+			t.Errorf("%s: in the tree: %v; keep the list of packages to come in step", name, here)
+		}
+		for _, dep := range strings.Fields(arrows[name].may) {
+			if _, ok := arrows[dep]; !ok {
+				t.Errorf("%s may import %s, which has no row", name, dep)
+			}
+		}
+	}
+}
+
+// topLevel are the folders and files of the root, and nothing else: no pkg, no util, no place for what has no place.
+const topLevel = "auditlog authz cmd gateway httpexec migrations sshexec vault .ci .github docs LICENSE README.md .gitignore go.mod go.sum .git"
+
+func TestTopLevel(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignore, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if bad := strangers(names, strings.Fields(string(ignore))); len(bad) > 0 {
+		t.Errorf("the root holds %q; its folders are fixed", bad)
+	}
+	if bad := strangers([]string{"vault", "pkg", "sp", "x.test"}, []string{"/sp", "*.test"}); !slices.Equal(bad, []string{"pkg"}) {
+		t.Errorf("planted pkg: found %q", bad)
+	}
+}
+
+// strangers is pure: the names that have no place in the root and aren't ignored build output.
+func strangers(names, ignored []string) (bad []string) {
+	for _, n := range names {
+		output := slices.ContainsFunc(ignored, func(pattern string) bool {
+			ok, err := path.Match(strings.TrimPrefix(pattern, "/"), n)
+			return ok && err == nil
+		})
+		if !output && !has(topLevel, n) {
+			bad = append(bad, n)
 		}
 	}
 	return bad
 }
 
-func unknown(all []pkg) (bad []string) {
-	for _, p := range all {
-		name, mine := strings.CutPrefix(p.ImportPath, module+"/")
-		if _, row := arrows[name]; mine && !row && !strings.Contains(name, "/testdata/") {
-			bad = append(bad, p.ImportPath+" has no row")
+// list is every package of the module and whatever it needs, as `go list` sees it under the given settings.
+func list(t *testing.T, build []string) (all []pkg) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,CgoFiles", "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), build...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(out))
+	for {
+		var p pkg
+		if err := json.UnmarshalDecode(d, &p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, p)
 	}
-	return bad
-}
-
-func cgo(all []pkg) (bad []string) {
-	for _, p := range all {
-		if isBelow(module)(p.ImportPath) && p.ImportPath != ours("vault/keychain") && len(p.CgoFiles) > 0 {
-			bad = append(bad, p.ImportPath+" has "+strings.Join(p.CgoFiles, ", "))
-		}
+	if len(all) < 50 {
+		t.Fatalf("go list names %d packages only", len(all))
 	}
-	return bad
-}
-
-// notForSp is what would give sp a way to a secret.
-func notForSp(p string) bool {
-	return strings.Contains(p, "sqlite") || isBelow("database/sql", "golang.org/x/crypto/ssh", "runtime/cgo",
-		ours("vault"), ours("httpexec"), ours("sshexec"), ours("gateway/store"), ours("migrations"))(p)
-}
-
-// notOfSp is what of ours sp has no business with.
-func notOfSp(p string) bool {
-	const may = "auditlog auditlog/event gateway/client gateway/api gateway/home gateway/peer cmd/sp"
-	name, mine := strings.CutPrefix(p, module+"/")
-	return mine && !has(may, name) && !strings.HasPrefix(name, "cmd/internal/")
-}
-
-func imports(all []pkg, from string, bad func(string) bool) (found []string) {
-	for _, p := range all {
-		if p.ImportPath == from {
-			found = append(found, pick(p.ImportPath, p.Imports, bad)...)
-		}
-	}
-	return found
-}
-
-// reaches walks the imports from one package and names the chain to each that is bad.
-func reaches(all []pkg, from string, bad func(string) bool) (found []string) {
-	next := map[string][]string{}
-	for _, p := range all {
-		next[p.ImportPath] = append(next[p.ImportPath], p.Imports...)
-	}
-	seen := map[string]bool{from: true}
-	for queue := [][]string{{from}}; len(queue) > 0; queue = queue[1:] {
-		chain := queue[0]
-		for _, path := range next[chain[len(chain)-1]] {
-			if seen[path] {
-				continue
-			}
-			seen[path] = true
-			longer := append(slices.Clone(chain), path)
-			if bad(path) {
-				found = append(found, strings.Join(longer, " > "))
-			}
-			queue = append(queue, longer)
-		}
-	}
-	return found
-}
-
-func pick(from string, paths []string, bad func(string) bool) (found []string) {
-	for _, p := range paths {
-		if bad(p) {
-			found = append(found, from+" imports "+p)
-		}
-	}
-	return found
-}
-
-// isBelow is true for the paths themselves and whatever lies below them.
-func isBelow(paths ...string) func(string) bool {
-	return func(p string) bool {
-		return slices.ContainsFunc(paths, func(q string) bool { return p == q || strings.HasPrefix(p, q+"/") })
-	}
-}
-
-func has(list, name string) bool { return slices.Contains(strings.Fields(list), name) }
-func ours(name string) string    { return module + "/" + name }
-
-func or(s, instead string) string {
-	if s == "" {
-		return instead
-	}
-	return s
+	return all
 }

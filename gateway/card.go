@@ -224,5 +224,7 @@ func askEnded(ctx context.Context) *api.Error {
 	if context.Cause(ctx) == error(errTimeout) {
 		return errTimeout
 	}
-	return api.Fail("not_sent", "the caller went away before the operator answered; nothing was sent")
+	return callerGone
 }
+
+var callerGone = api.Fail("not_sent", "the caller went away before anything was sent")

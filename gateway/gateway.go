@@ -81,7 +81,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), acts: newActions()}
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
-	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots})
+	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product})
 	g.ssh = sshexec.NewPool(sshexec.PoolOptions{})
 	g.proof = proof.New(boot, g.checkPassphrase)
 	if err := g.load(ctx); err != nil {

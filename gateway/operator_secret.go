@@ -22,10 +22,20 @@ var name = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // ready refuses while the vault is closed.
 func (g *Gateway) ready() error {
-	if s := g.vaultState(); s != authz.VaultReady {
-		return api.Fail("vault_"+s.String(), "")
+	_, err := g.contents()
+	return err
+}
+
+// contents is the vault's snapshot, while it is open.
+func (g *Gateway) contents() (*vault.Snapshot, error) {
+	if snap := g.vault.Snapshot(); snap != nil && g.open.Load() {
+		return snap, nil
 	}
-	return nil
+	s := g.vaultState()
+	if s == authz.VaultReady {
+		s = authz.VaultLocked // between the two looks
+	}
+	return nil, api.Fail("vault_"+s.String(), "")
 }
 
 func checkName(what, s string) error {
@@ -70,8 +80,11 @@ func (g *Gateway) opCredentialAdd(r opRequest) (any, error) {
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	// A row's version is the vault's next change, and the authority lock lets nobody change it before us.
-	m.Version = g.vault.Snapshot().Counter + 1
+	snap, err := g.contents()
+	if err != nil {
+		return nil, err
+	}
+	m.Version = snap.Counter + 1 // a row's version is the vault's next change, and the authority lock keeps others from it
 	evs := []event.Event{event.CredentialAdded{Credential: m.Name, Kind: m.Kind, Version: m.Version, Operator: r.who}}
 	err = g.changeVault(r.ctx, evs, func(ctx context.Context, also []byte) error {
 		m, err = g.vault.AddCredential(ctx, m, value, also)
@@ -144,11 +157,12 @@ func shownCredential(m vault.Meta) api.Credential {
 }
 
 func (g *Gateway) opCredentialList(r opRequest) (any, error) {
-	if err := g.ready(); err != nil {
+	snap, err := g.contents()
+	if err != nil {
 		return nil, err
 	}
 	out := []api.Credential{}
-	for _, m := range g.vault.Snapshot().Credentials() {
+	for _, m := range snap.Credentials() {
 		out = append(out, shownCredential(m))
 	}
 	return out, nil
@@ -159,10 +173,13 @@ func (g *Gateway) opCredentialRemove(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	if err := g.ready(); err != nil {
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	snap, err := g.contents()
+	if err != nil {
 		return nil, err
 	}
-	for _, h := range g.vault.Snapshot().Hosts() {
+	for _, h := range snap.Hosts() {
 		if x, err := readHost(h); err == nil && x.spec.Credential == a.Name {
 			return nil, api.Fail("in_use", fmt.Sprintf("host %s uses this credential; remove the host first", h.Name))
 		}
@@ -170,10 +187,8 @@ func (g *Gateway) opCredentialRemove(r opRequest) (any, error) {
 	return struct{}{}, g.drop(r, vault.Credentials, a.Name, event.CredentialRemoved{Credential: a.Name, Operator: r.who})
 }
 
-// drop removes one vault row. A loss counts in memory before it is written: the vault's snapshot is what decisions read.
+// drop removes one vault row and what was pooled with it. g.authority must be held.
 func (g *Gateway) drop(r opRequest, t vault.Table, name string, ev event.Event) error {
-	g.authority.Lock()
-	defer g.authority.Unlock()
 	err := g.changeVault(r.ctx, []event.Event{ev}, func(ctx context.Context, also []byte) error { return g.vault.Drop(ctx, t, name, also) })
 	if err != nil {
 		return err
@@ -188,7 +203,8 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	if err := g.ready(); err != nil {
+	snap, err := g.contents()
+	if err != nil {
 		return nil, err
 	}
 	for what, s := range map[string]string{"name": a.Name, "credential": a.Credential} {
@@ -200,14 +216,14 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, ok := g.vault.Snapshot().Credential(a.Credential)
+	m, ok := snap.Credential(a.Credential)
 	switch {
 	case !ok:
 		return nil, api.Fail("not_found", "there is no credential "+a.Credential+"; add it first with `sp secret add`")
 	case m.Kind != "ssh-key":
 		return nil, api.Fail("invalid_request", "credential: "+a.Credential+" is no ssh-key")
 	}
-	if _, taken := g.vault.Snapshot().Host(a.Name); taken {
+	if _, taken := snap.Host(a.Name); taken {
 		return nil, api.Fail("exists", "")
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, enrolLimit)
@@ -227,6 +243,12 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	shown := shownHost(a.Name, spec, rules)
 	g.authority.Lock()
 	defer g.authority.Unlock()
+	if snap, err = g.contents(); err != nil { // asking the host took its time
+		return nil, err
+	}
+	if now, ok := snap.Credential(a.Credential); !ok || now.Version != m.Version {
+		return nil, api.Fail("not_found", "credential "+a.Credential+" was removed meanwhile")
+	}
 	evs := []event.Event{event.TargetAdded{Target: a.Name, Address: a.Address, Credential: a.Credential, HostKeys: shown.HostKeys, Shell: shown.Shell, Operator: r.who}}
 	return shown, g.changeVault(r.ctx, evs, func(ctx context.Context, also []byte) error {
 		_, err := g.vault.AddHost(ctx, vault.Host{Name: a.Name, Data: encode(spec)}, also)
@@ -291,11 +313,12 @@ func shownHost(name string, spec hostSpec, rules sshexec.Rules) api.Host {
 }
 
 func (g *Gateway) opTargetList(r opRequest) (any, error) {
-	if err := g.ready(); err != nil {
+	snap, err := g.contents()
+	if err != nil {
 		return nil, err
 	}
 	out := []api.Host{}
-	for _, h := range g.vault.Snapshot().Hosts() {
+	for _, h := range snap.Hosts() {
 		x, err := readHost(h)
 		if err != nil {
 			return nil, err
@@ -310,6 +333,8 @@ func (g *Gateway) opTargetRemove(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
 	if err := g.ready(); err != nil {
 		return nil, err
 	}

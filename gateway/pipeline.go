@@ -76,6 +76,9 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 // authorize decides, and asks the operator where the decision is to ask, until it is yes or no.
 func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call) (authz.Decision, *keyUse, *api.Error) {
 	for range 4 { // each turn means that something changed while the operator was asked
+		if asking.Err() != nil {
+			return authz.Decision{}, nil, callerGone // what was not sent goes with its caller
+		}
 		d, used := g.reserve(who, p, c)
 		if d.Verdict != authz.Ask || used != nil {
 			return d, used, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -112,6 +113,9 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 	return g.opened(ctx, p, chief, passed)
 }
 
+// keptEpochs is how many epochs a run holds before those that ended are let go; the log has them all.
+const keptEpochs = 64
+
 // opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
 func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (caller, error) {
 	g.book.mu.Lock()
@@ -135,6 +139,9 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	}
 	r.mu.Lock()
 	r.epochs = append(r.epochs, e)
+	if len(r.epochs) > keptEpochs { // a shell's run gets one with each `sp call`
+		r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool { return e.state == authz.EpochEnded })
+	}
 	r.mu.Unlock()
 	g.book.mu.Lock()
 	g.book.runs[r.id], g.book.owners[chief.Key()], g.book.peers[p.Key()] = r, r, e

@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sallyport/vault"
+)
+
+// anchor writes down the log's head in the vault's database: its lower bound, in the clear for the next start and
+// sealed for the next unlock. A locked vault keeps the one it has.
+func (g *Gateway) anchor(ctx context.Context) error {
+	h := g.log.head()
+	if h.Seq == 0 || g.vault.State() != vault.Ready {
+		return nil
+	}
+	box, err := g.vault.Seal(useAnchor, nil, encode(h.Seq))
+	if err != nil {
+		return err
+	}
+	return g.db.SetAnchor(ctx, h.Seq, h.Hash[:], box)
+}
+
+// useAnchor is the vault's key for the sealed anchor.
+const useAnchor = "anchor"
+
+// bounds compares vault and log both ways, and says what contradicts: the log has seen change counter of the vault, and
+// the vault has sealed a head of the log.
+func (g *Gateway) bounds(ctx context.Context, counter uint64) (contradiction string, err error) {
+	if have := g.vault.Snapshot().Counter; counter > have {
+		return fmt.Sprintf("the log has seen change %d of the vault, the vault is at %d: it was put back to an older copy", counter, have), nil
+	}
+	clear, _, box, err := g.db.Anchor(ctx)
+	if err != nil || clear == 0 && box == nil {
+		return "", err
+	}
+	var sealed uint64
+	plain, err := g.vault.Unseal(useAnchor, nil, box)
+	if err == nil {
+		err = json.Unmarshal(plain, &sealed)
+	}
+	if err != nil || sealed != clear {
+		return "the vault's record of the log's head was changed", nil
+	}
+	if have := g.log.head().Seq; have < sealed {
+		return fmt.Sprintf("the vault has seen record %d of the log, the log is at %d: it was cut or put back", sealed, have), nil
+	}
+	return "", nil
+}
+
+func (g *Gateway) anchorEvery(ctx context.Context, d time.Duration) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			g.complain("anchor", g.anchor(ctx))
+		}
+	}
+}

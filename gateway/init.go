@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/vault"
+)
+
+// initialize makes vault and log: keys in memory, then audit.pub, signer and first segment, then the vault's first
+// transaction with the log's identity in it. Killed anywhere before that, there is no vault, and the next init replaces the log.
+func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Created, error) {
+	g.door.Lock()
+	defer g.door.Unlock()
+	if g.vault.State() != vault.Absent {
+		return api.Created{}, api.Fail("exists", "there is a vault already")
+	}
+	draft, err := g.vault.Prepare(vault.Passphrase(passphrase), vault.CreateOptions{WorkFactor: g.cfg.WorkFactor})
+	if err != nil {
+		return api.Created{}, err
+	}
+	id, err := auditlog.NewIdentity()
+	if err != nil {
+		return api.Created{}, err
+	}
+	reader, recipient, err := auditlog.NewReader()
+	if err != nil {
+		return api.Created{}, err
+	}
+	dir := g.cfg.Home.Log()
+	w, err := auditlog.Create(dir, id, "sallyport/"+draft.VaultID, []string{recipient, draft.RecoveryRecipient}, auditlog.Options{})
+	if err != nil {
+		return api.Created{}, fmt.Errorf("create audit log: %w", err)
+	}
+	g.log.w.Store(w)
+	evs := []event.Event{
+		event.GatewayStarted{Version: g.cfg.Version, ProcessID: os.Getpid(), AbsentCalls: int(g.log.absent.Load())},
+		event.VaultCreated{VaultID: draft.VaultID},
+	}
+	b, err := g.batch(true, evs) // ids and numbers alone: clear
+	if err == nil {
+		err = draft.Commit(ctx, map[string][]byte{logIdentity: id}, b.Bytes())
+	}
+	if err != nil {
+		return api.Created{}, errors.Join(fmt.Errorf("create vault: %w", err), g.log.close())
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if err := g.tell(ctx, b.ID, evs); err != nil {
+		return api.Created{}, err
+	}
+	if err := g.anchor(ctx); err != nil {
+		return api.Created{}, err
+	}
+	pub, fingerprint, err := readPub(g.cfg.Home)
+	if err != nil {
+		return api.Created{}, err
+	}
+	g.open.Store(true)
+	return api.Created{VaultID: draft.VaultID, RecoveryIdentity: draft.RecoveryIdentity, ReaderIdentity: reader, AuditPub: pub, Fingerprint: fingerprint}, nil
+}
+
+// logIdentity is the log's identity key among the vault's internal secrets.
+const logIdentity = "log identity"

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"sallyport/auditlog/event"
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
+	"sallyport/gateway/store"
+)
+
+// storedRun is a run's row as sealed.
+type storedRun struct {
+	Owner string    `json:"owner"` // process key
+	Agent api.Agent `json:"agent"`
+	Shell bool      `json:"shell,omitzero"`
+}
+
+// facts shows the stored process where a live one's would stand.
+func (s storedRun) facts() peer.Facts {
+	return peer.Facts{PID: s.Agent.ProcessID, Exe: s.Agent.Command, ExeDigest: s.Agent.ExeDigest, Identity: s.Agent.Identity}
+}
+
+const useRun = "run"
+
+// putRun writes a run's row. The vault is open.
+func (g *Gateway) putRun(tx *store.Tx, r *run) error {
+	box, err := g.vault.Seal(useRun, []byte(r.id), encode(storedRun{r.owner.key, agent(r.owner.facts), r.owner.shell}))
+	if err != nil {
+		return err
+	}
+	if err := tx.PutRun(store.Run{ID: r.id, State: r.state.String(), Opened: r.opened, Changed: now().Wall, Sealed: box}); err != nil {
+		return err
+	}
+	r.stored.Store(true)
+	return nil
+}
+
+// loadRuns makes a revocation outlive a restart: a run keeps its state for the process that owns it. One whose process
+// is gone has ended; one first seen while the vault was locked gets its row. g.authority is held.
+func (g *Gateway) loadRuns(ctx context.Context) error {
+	rows, err := g.db.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	var gone []store.Run
+	for _, row := range rows {
+		state := authz.ParseRunState(row.State)
+		if g.book.byID(row.ID) != nil || state == authz.Ended {
+			continue
+		}
+		plain, err := g.vault.Unseal(useRun, []byte(row.ID), row.Sealed)
+		if err != nil {
+			return fmt.Errorf("run %s: %w", row.ID, err)
+		}
+		var s storedRun
+		if err := json.Unmarshal(plain, &s); err != nil {
+			return fmt.Errorf("run %s: %w", row.ID, err)
+		}
+		p, err := peer.Find(s.Agent.ProcessID)
+		if err != nil || p.Key() != s.Owner {
+			if p != nil {
+				p.Close()
+			}
+			if state != authz.Revoked {
+				gone = append(gone, row)
+				continue
+			}
+		}
+		r := g.book.restore(row, state, s)
+		if err == nil && p.Key() == s.Owner {
+			g.watch(p.Gone(), func() { g.clientGone(r); p.Close() })
+		}
+	}
+	evs := make([]event.Event, len(gone))
+	for i, row := range gone {
+		evs[i] = event.RunEnded{Run: row.ID}
+	}
+	return g.change(ctx, true, evs, func(tx *store.Tx) error {
+		for _, row := range gone {
+			if err := tx.SetRun(row.ID, row.State, authz.Ended.String(), now().Wall); err != nil {
+				return err
+			}
+		}
+		return g.storeSeen(tx)
+	})
+}
+
+// storeSeen writes the rows of runs and epochs first seen while the vault was locked.
+func (g *Gateway) storeSeen(tx *store.Tx) error {
+	for _, r := range g.book.all() {
+		r.mu.Lock()
+		epochs := slices.Clone(r.epochs)
+		r.mu.Unlock()
+		if !r.stored.Load() {
+			if err := g.putRun(tx, r); err != nil {
+				return err
+			}
+		}
+		for _, e := range epochs {
+			if e.stored.Load() || e.state == authz.EpochEnded {
+				continue
+			}
+			if err := tx.PutEpoch(store.Epoch{ID: e.id, Run: r.id, State: e.state.String(), Opened: r.opened}); err != nil {
+				return err
+			}
+			e.stored.Store(true)
+		}
+	}
+	return nil
+}
