@@ -103,6 +103,16 @@ func Self() (*Process, error) {
 	return p, nil
 }
 
+// Find pins the process that has the number pid now: compare Key with what was
+// known of it. ErrGone if there is none.
+func Find(pid int) (*Process, error) {
+	p, err := pin(pid)
+	if err != nil {
+		return nil, fmt.Errorf("find process: %w", err)
+	}
+	return p, nil
+}
+
 // pin reads what the kernel says of a number, twice, so that all of it is one
 // process's.
 func pin(pid int) (*Process, error) {

@@ -34,6 +34,9 @@ func Admit(*net.UnixConn) error { return ErrUnsupported }
 // Self returns ErrUnsupported.
 func Self() (*Process, error) { return nil, ErrUnsupported }
 
+// Find returns ErrUnsupported.
+func Find(int) (*Process, error) { return nil, ErrUnsupported }
+
 // Same returns ErrUnsupported.
 func (p *Process) Same() error { return ErrUnsupported }
 

@@ -94,6 +94,22 @@ func Self() (*Process, error) {
 	return p, nil
 }
 
+// Find pins the process that has the number pid now, as far as it can be seen:
+// an owner may hide. A number names nobody for long: compare Key with what was
+// known of the process. ErrGone if there is none.
+func Find(pid int) (*Process, error) {
+	h, err := openHandle(pid)
+	if err != nil {
+		return nil, fmt.Errorf("find process: %w", err)
+	}
+	p, err := pin(h, asKin, false)
+	if err != nil {
+		h.f.Close()
+		return nil, fmt.Errorf("find process: %w", err)
+	}
+	return p, nil
+}
+
 // peerOf asks c for the credentials of its peer and, on a kernel that has it,
 // for a pidfd (else -1).
 func peerOf(c *net.UnixConn) (cred *unix.Ucred, pidfd int, err error) {

@@ -484,6 +484,33 @@ func TestSelf(t *testing.T) {
 	}
 }
 
+// A number finds its process, also one that hides, and nobody once that is gone.
+func TestFind(t *testing.T) {
+	s := newServer(t)
+	s.open()
+	file := otherProgram(t, "tool", "find")
+	x := spawn(t, file, []string{"role:client", s.path}, asUser)
+	c, p := s.peer()
+	q, err := Find(x.Process.Pid)
+	if err != nil || q.Key() != p.Key() {
+		t.Fatalf("%v", err)
+	}
+	q.Close()
+	hidden := spawn(t, file, []string{"role:client", s.path, "hide"}, asUser)
+	s.accept()
+	if q, err = Find(hidden.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if f := q.Facts(); f.PID != hidden.Process.Pid || f.Identity != Weak {
+		t.Errorf("pid %d, %s %q", f.PID, f.Identity, f.Weak)
+	}
+	tell(t, c, "quit")
+	wait(t, x)
+	_, err = Find(x.Process.Pid)
+	want(t, err, ErrGone)
+}
+
 func TestUID(t *testing.T) {
 	s := newServer(t)
 	s.client()
