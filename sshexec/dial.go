@@ -160,6 +160,10 @@ func (t Target) handshake(ctx context.Context, key []byte, find lookup) (wire, e
 		return wire{}, err
 	}
 	nc := &countConn{Conn: tcp}
+	// The library keeps its configuration for as long as the connection lives: the
+	// key must not be reachable from it any longer than the handshake.
+	signers := []ssh.Signer{signer}
+	defer func() { signers = nil }()
 	var wrong *HostKeyError
 	asked := false
 	w, err := greet(ctx, nc, &ssh.ClientConfig{
@@ -174,7 +178,7 @@ func (t Target) handshake(ctx context.Context, key []byte, find lookup) (wire, e
 		},
 		Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
 			asked = true
-			return []ssh.Signer{signer}, nil
+			return signers, nil
 		})},
 	})
 	var none *ssh.AlgorithmNegotiationError

@@ -9,13 +9,13 @@
 //
 // # Rules
 //
-// A rule is a list of elements, as many as the argv it allows:
+// A rule is a list of elements, as many as the argv it allows. Each is one of
 //
-//   - one non-empty element that does not begin with "-"
-//     \*     a literal star; elsewhere a backslash stands for itself
-//     other  that text, byte for byte
+//	"*"     a wildcard: one non-empty element that does not begin with "-"
+//	"\*"   a literal star; before anything else a backslash stands for itself
+//	other   that text, byte for byte
 //
-// A star inside a longer element must be written \* (there are no globs), the
+// A star inside a longer element must be written "\*" (there are no globs), the
 // first element names the command and is never a wildcard, and a wildcard that
 // stands behind a program which starts other programs (sudo, env, xargs …)
 // never matches an interpreter: those run only where the rule names them. On a
