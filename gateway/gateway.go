@@ -38,16 +38,17 @@ type Config struct {
 
 // Gateway is one daemon's whole state. New makes it complete; Serve runs it; nothing is set later.
 type Gateway struct {
-	cfg   Config
-	vault *vault.Vault
-	log   logbook
-	db    *store.DB
-	http  *httpexec.Client
-	ssh   *sshexec.Pool
-	proof *proof.Passphrase
-	book  *registry
-	cards *cards
-	acts  *actions
+	cfg    Config
+	vault  *vault.Vault
+	log    logbook
+	db     *store.DB
+	http   *httpexec.Client
+	ssh    *sshexec.Pool
+	proof  *proof.Passphrase
+	book   *registry
+	cards  *cards
+	acts   *actions
+	denied *denials
 	state
 }
 
@@ -78,7 +79,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }
 	}
-	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), acts: newActions()}
+	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), acts: newActions(), denied: newDenials()}
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product})
@@ -122,6 +123,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	serving.Go(func() error { defer cancel(); return g.serveOperators(doors, operators) })
 	g.task(func() { g.writeBehind(g.life) })
 	g.task(func() { g.anchorEvery(g.life, time.Minute) })
+	g.task(func() { g.countDenials(g.life) })
 	<-ctx.Done()
 
 	g.door.Lock()
@@ -131,6 +133,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	hangUp()
 	err = errors.Join(err, serving.Wait())
 	if g.log.w.Load() != nil {
+		g.flushDenials(ctx, true)
 		err = errors.Join(err, g.stopped(ctx, moved))
 	}
 	return errors.Join(err, g.Close())

@@ -216,16 +216,6 @@ func (g *Gateway) refuse(ctx context.Context, who caller, p *plan, a api.Action,
 	return a
 }
 
-func (g *Gateway) recordDenied(ctx context.Context, subject string, ev event.AuthorizationDenied) {
-	switch err := g.log.note(ctx, subject, ev); {
-	case err == nil:
-	case err == errNoLog:
-		g.log.absent.Add(1)
-	default:
-		g.complain("record denial", err)
-	}
-}
-
 // recordCall is the call as every Activity event tells it.
 func (g *Gateway) recordCall(who caller, p *plan, id string) event.Call {
 	c := event.Call{Action: id}
