@@ -16,8 +16,10 @@ import (
 	"sallyport/gateway/client"
 )
 
-// firstWait is how long a call may take, in seconds, before sp looks whether it waits for a person.
-const firstWait = 1
+const (
+	firstWait = 1                      // seconds a call may take before sp looks whether it waits for a person
+	leastWait = 250 * time.Millisecond // between two questions for a call's state
+)
 
 func (a *app) call() *cobra.Command {
 	var (
@@ -104,9 +106,20 @@ func (c *caller) act(ctx context.Context, r api.ActionRequest) (api.Action, erro
 		if left < 1 {
 			break
 		}
+		asked := time.Now()
 		x, err = c.agent.Status(ctx, api.StatusRequest{Action: x.ID, WaitSeconds: min(left, api.WaitLimit)})
+		if err == nil && x.State != api.Done {
+			pause(ctx, asked.Add(leastWait)) // an answer before its time must not make us ask in a circle
+		}
 	}
 	return x, err
+}
+
+// pause waits until t or the end of ctx.
+func pause(ctx context.Context, t time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, t)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // lines makes one call a line.

@@ -41,22 +41,19 @@ func system() env {
 	}
 }
 
-// inherited opens descriptor n if it is a file, pipe, socket or terminal. Others
-// are the runtime's own: a caller who forgot to open n must not read from one.
+// inherited opens descriptor n if whoever started sp left it open for us. What the
+// runtime opened itself (such as the cgroup's cpu.max, often number 3) closes on
+// exec, which nothing inherited can: a caller who forgot to open n must not have
+// that taken for a passphrase.
 func inherited(n int) (*os.File, error) {
 	if n < 0 || n == 1 || n == 2 {
 		return nil, usage("descriptor %d cannot be read from", n)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(n, &st); err != nil {
+	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil, usage("descriptor %d is not open", n)
 	}
-	switch uint32(st.Mode) & unix.S_IFMT {
-	case unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK, unix.S_IFCHR:
-		return os.NewFile(uintptr(n), fmt.Sprintf("descriptor %d", n)), nil
-	default:
-		return nil, usage("descriptor %d is not open", n)
-	}
+	return os.NewFile(uintptr(n), fmt.Sprintf("descriptor %d", n)), nil
 }
 
 // findDaemon is the spd beside sp, else the one in PATH.
