@@ -1,7 +1,6 @@
 package auditlog
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/binary"
@@ -25,7 +24,7 @@ type commit struct {
 	commits uint64   // its own number, from 1
 	time    int64    // Unix nanoseconds
 	head    [32]byte // chain head before this frame
-	sig     []byte
+	sig     [ed25519.SignatureSize]byte
 }
 
 // text is the signed message: a checkpoint as C2SP tlog-checkpoint writes it, with three extension lines.
@@ -35,7 +34,7 @@ func (c commit) text(origin string) []byte {
 }
 
 func (c commit) signedBy(key ed25519.PublicKey, origin string) bool {
-	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.text(origin), c.sig)
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.text(origin), c.sig[:])
 }
 
 // commitStart is how every COMMIT of one segment begins: prefix, log id, segment.
@@ -52,7 +51,7 @@ func (c commit) appendFrame(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, c.commits)
 	b = binary.BigEndian.AppendUint64(b, uint64(c.time))
 	b = append(b, c.head[:]...)
-	return append(b, c.sig...)
+	return append(b, c.sig[:]...)
 }
 
 func parseCommit(body []byte) (commit, error) {
@@ -64,7 +63,7 @@ func parseCommit(body []byte) (commit, error) {
 	copy(c.log[:], r.take(8))
 	c.segment, c.seq, c.commits, c.time = r.u64(), r.u64(), r.u64(), int64(r.u64())
 	c.head = r.sum()
-	c.sig = bytes.Clone(r.take(ed25519.SignatureSize))
+	copy(c.sig[:], r.take(ed25519.SignatureSize))
 	return c, nil
 }
 

@@ -78,7 +78,7 @@ func newSegment(d disk, folder string, p Pub, b beginning) (s *segment, c commit
 
 // seal signs c and appends its frame.
 func (s *segment) seal(b []byte, c commit, origin string) ([]byte, mark) {
-	c.sig = ed25519.Sign(s.sign, c.text(origin))
+	copy(c.sig[:], ed25519.Sign(s.sign, c.text(origin)))
 	start := len(b)
 	b = c.appendFrame(b)
 	return b, mark{head: next(c.head, b[start:]), seq: c.seq, commits: c.commits}

@@ -284,7 +284,7 @@ func resignAs(t testing.TB, b []byte, origin string, by ed25519.PrivateKey, spoi
 				t.Fatal(err)
 			}
 			c.head = head
-			c.sig = ed25519.Sign(key, c.text(origin))
+			copy(c.sig[:], ed25519.Sign(key, c.text(origin)))
 			if spoil != nil {
 				spoil(commits, &c)
 			}
