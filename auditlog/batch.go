@@ -130,7 +130,7 @@ func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
 		return header{}, nil, err
 	}
 	if !b.commit.signedBy(h.key, w.pub.Origin) {
-		return header{}, nil, unfit("the first commit's signature is missing or wrong")
+		return header{}, nil, notSigned
 	}
 	return h, b, nil
 }

@@ -58,7 +58,8 @@
 //
 // The body, one byte 0x80 and zeros up to a multiple of 64 are sealed by AES-256-GCM. Key: HKDF-SHA-256 of the read
 // key, salt the batch's 16 bytes, info "auditlog record key 1". Nonce: u96 index in the batch, from 0. Additional data:
-// u64 segment | u64 sequence | kind | subject. Own is opaque; the chain covers it.
+// u64 segment | u64 sequence | kind | subject. Own is opaque; the chain covers it. An intent is open until a result with
+// its subject; a second intent with that subject meanwhile changes nothing.
 //
 // COMMIT:
 //

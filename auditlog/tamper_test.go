@@ -226,8 +226,15 @@ func TestSignaturesStrippedOrUnknown(t *testing.T) {
 			}
 		}
 	}
-	if r := verify(t, strip, pub, VerifyOptions{}); r.Verdict != Broken {
+	r := verify(t, strip, pub, VerifyOptions{})
+	if r.Verdict != Broken || r.Segment != segmentName(1) {
 		t.Fatalf("signatures stripped: %+v", r)
+	}
+	// The COMMITs' alone, chain and all else made to fit.
+	for n := uint64(1); n <= 3; n++ {
+		f := copyFS(m)
+		f[segmentName(n)].Data = resign(t, f[segmentName(n)].Data, testKeys().id, func(_ int, c *commit) { clear(c.sig[:]) })
+		wantFault(t, verify(t, f, pub, VerifyOptions{}), unsigned, segmentName(n))
 	}
 	// Every segment rebuilt with fresh keys, all self-consistent: nobody certified them.
 	for n := uint64(1); n <= 3; n++ {
@@ -251,7 +258,7 @@ func TestSignaturesStrippedOrUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	f[segmentName(3)].Data = resign(t, f[segmentName(3)].Data, signer, spoil)
-	r := verify(t, f, pub, VerifyOptions{AllSignatures: true})
+	r = verify(t, f, pub, VerifyOptions{AllSignatures: true})
 	wantFault(t, r, unsigned, segmentName(3))
 }
 

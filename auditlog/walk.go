@@ -75,7 +75,7 @@ func (w *walker) segment(n uint64, r io.Reader) (*tail, error) {
 		b, err := w.readBatch(f, n, cur)
 		if err == nil && (w.every || w.onBatch != nil) {
 			if !b.commit.signedBy(w.key, w.pub.Origin) {
-				return &tail{off: off, why: "a commit's signature is missing or wrong", sig: true}, nil
+				return asTail(off, notSigned)
 			}
 			if err := w.accept(n, b); err != nil {
 				return nil, err
@@ -110,8 +110,11 @@ func (w *walker) settle(n uint64, held *batch, t *tail) (*tail, error) {
 	if !w.last.signedBy(w.key, w.pub.Origin) {
 		return nil, w.fault(unsigned, w.place, "the commits before this byte are not signed by the segment's key")
 	}
-	return &tail{off: held.off, why: "a commit's signature is missing or wrong", sig: true}, nil
+	return asTail(held.off, notSigned)
 }
+
+// notSigned is the one way in which a batch fits and is still not valid.
+const notSigned = unfit("a commit's signature is missing or wrong")
 
 // asTail tells a clean end and unfit bytes from a failing reader.
 func asTail(off int64, err error) (*tail, error) {
@@ -120,7 +123,7 @@ func asTail(off int64, err error) (*tail, error) {
 	case err == io.EOF:
 		return nil, nil
 	case errors.As(err, &u):
-		return &tail{off: off, why: string(u)}, nil
+		return &tail{off: off, why: string(u), sig: u == notSigned}, nil
 	}
 	return nil, err
 }
