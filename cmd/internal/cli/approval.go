@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,11 @@ func (a *app) approvals() *cobra.Command {
 	return listing(a, "approvals", "List the cards that wait for an answer", api.PathApprovalList,
 		[]string{"ID", "EFFECT", "TOOL", "CREDENTIAL", "ACTION", "AGENT", "EXPIRES"},
 		func(c api.Approval) []string {
-			return []string{c.ID, c.Effect, c.Tool, c.Credential, c.Summary, c.Agent.Command, a.left(c.ExpiresAt)}
+			first, rest, _ := strings.Cut(c.Summary, "\n")
+			if rest != "" {
+				first += " …" // the whole of it is on the card
+			}
+			return []string{c.ID, c.Effect, c.Tool, c.Credential, first, c.Agent.Command, a.left(c.ExpiresAt)}
 		})
 }
 
@@ -123,9 +128,13 @@ func (a *app) showCard(c api.Approval) {
 		"tool", c.Tool,
 		"credential", c.Credential,
 		"target", c.Target,
-		"action", c.Summary,
 		"effect", c.Effect,
 		"plan", c.Digest,
+	}
+	label := "action"
+	for l := range strings.SplitSeq(c.Summary, "\n") { // what the agent wrote has no line of its own in it
+		pairs = append(pairs, label, l)
+		label = ""
 	}
 	for _, g := range c.Gaps {
 		pairs = append(pairs, "mind", g)

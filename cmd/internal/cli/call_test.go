@@ -142,7 +142,7 @@ func TestCallLines(t *testing.T) {
 	w := newWorld(t)
 	w.agents(func(r api.Request) api.Response {
 		var p api.ActionRequest
-		if err := json.Unmarshal(r.Params, &p); err != nil {
+		if err := json.Unmarshal(r.Params, &p, jsontext.AllowDuplicateNames(true)); err != nil {
 			t.Error(err)
 		}
 		a := api.Response{ID: r.ID}
@@ -166,14 +166,18 @@ func TestCallLines(t *testing.T) {
 		``,
 		`{"tool":"ok","args":3,"more":1}`,
 		`{"tool":"ok","tool":"locked","args":3}`,
-		`{"tool":"failed","args":{}}`,
+		`{"tool":"ok"}`,
+		`{"tool":"ok","args":1} {}`,
+		`{"tool":"ok","args":1`,
+		`["ok"]`,
+		`{"tool":"failed","args":{"a":1,"a":2}}`,
 		strings.Repeat("x", api.FrameLimit+1),
 		`{"tool":"ok","args":4}`,
 	}, "\n")
 	out, _ := w.want(4, in, "call", "-")
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	want := []string{`"n":1,"id":"1"`, `"n":2,"id":"2","key":"k"`, "vault_locked", "invalid_request", "invalid_request", "invalid_request",
-		"invalid_request", "failed_remote", "frame_too_large", `"n":4,"id":"5"`}
+		"invalid_request", "args is missing", "something follows", "invalid_request", "no JSON object", "failed_remote", "frame_too_large", `"n":4,"id":"5"`}
 	if len(lines) != len(want) {
 		t.Fatalf("%d answers to %d lines:\n%s", len(lines), len(want), out)
 	}

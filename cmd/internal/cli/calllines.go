@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/go-json-experiment/json"
@@ -44,15 +46,59 @@ func (c *caller) lines(ctx context.Context, in io.Reader) error {
 }
 
 func (c *caller) line(ctx context.Context, line []byte) error {
-	var r struct {
-		Tool           string         `json:"tool"`
-		Args           jsontext.Value `json:"args"`
-		IdempotencyKey string         `json:"idempotencyKey"`
-	}
-	if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
+	r, err := parseCall(line)
+	if err != nil {
 		return api.Fail("invalid_request", "the line is no call: "+err.Error())
 	}
-	return c.one(ctx, api.ActionRequest{Tool: r.Tool, Args: r.Args, IdempotencyKey: r.IdempotencyKey})
+	return c.one(ctx, r)
+}
+
+// parseCall reads {"tool","args","idempotencyKey"?}, each at most once and nothing
+// else. Args pass as they are: what is wrong with them the gateway judges, and records.
+func parseCall(line []byte) (r api.ActionRequest, err error) {
+	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return r, errors.New("it is no JSON object")
+	}
+	seen := map[string]bool{}
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil {
+			return r, err
+		}
+		name := t.String()
+		if seen[name] {
+			return r, fmt.Errorf("%q is there twice", name)
+		}
+		seen[name] = true
+		v, err := d.ReadValue()
+		if err != nil {
+			return r, err
+		}
+		switch name {
+		case "tool":
+			err = json.Unmarshal(v, &r.Tool)
+		case "args":
+			r.Args = v.Clone()
+		case "idempotencyKey":
+			err = json.Unmarshal(v, &r.IdempotencyKey)
+		default:
+			err = fmt.Errorf("unknown field %q", name)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil { // the closing brace
+		return r, err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return r, errors.New("something follows the object")
+	}
+	if r.Args == nil {
+		return r, errors.New("args is missing")
+	}
+	return r, nil
 }
 
 // readLine reads one line without its newline; a line past the limit is read over and refused.

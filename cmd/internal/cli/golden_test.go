@@ -44,7 +44,7 @@ func sample() answers {
 		Summary: "GET https://api.github.com/repos/o/r", Effect: "read", Digest: "sha256:1111", CardDigest: "sha256:2222",
 		ExpiresAt: now.Add(93 * time.Second), Agent: agent, Gaps: []string{"whether the host keeps the answer"}}
 	other := card
-	other.ID, other.Agent, other.Summary, other.CardDigest = ap2, bad, "DELETE "+hostile, "sha256:3333"
+	other.ID, other.Agent, other.Summary, other.CardDigest = ap2, bad, "POST https://a.example/x\nbody: 9 bytes\n  | "+strings.ReplaceAll(hostile, "\n", ""), "sha256:3333"
 	return answers{
 		api.PathStatus: api.Status{Vault: "ready", Version: "v1", PID: 99, Runs: map[string]int{"pending": 1, "active": 2},
 			PendingApprovals: 1, Audit: api.AuditHead{Records: 12, Head: "AAAA"}},

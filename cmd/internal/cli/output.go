@@ -83,7 +83,8 @@ func table(w io.Writer, heads []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// facts prints pairs of a label and its text, one a line; pairs without text are left out.
+// facts prints pairs of a label and its text, one a line; pairs without text are
+// left out. Text without a label goes on below the one before it.
 func facts(w io.Writer, indent string, pairs ...string) {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {
