@@ -36,6 +36,28 @@ func (v *Vault) AddHost(ctx context.Context, h Host, also []byte) (Host, error) 
 	return h, nil
 }
 
+// SetSetting stores a setting's document, in the place of the one it had; errors as AddCredential, but never ErrExists.
+func (v *Vault) SetSetting(ctx context.Context, name string, data, also []byte) error {
+	var gone held
+	err := v.change(ctx, also, func(next *interior) (put []Row, drop []string, err error) {
+		if _, had := next.entries[Settings][name]; had {
+			if gone, err = next.drop(Settings, name); err != nil {
+				return nil, nil, err
+			}
+			drop = []string{gone.ID}
+		}
+		r, err := next.put(Settings, entry{Name: name, Data: data}, nil)
+		return []Row{r}, drop, err
+	})
+	if err != nil {
+		return fmt.Errorf("set setting: %w", err)
+	}
+	if gone.spare != nil {
+		gone.spare.close()
+	}
+	return nil
+}
+
 // Drop deletes an entry; the store overwrites its bytes. ErrUnknown; other
 // errors as AddCredential.
 func (v *Vault) Drop(ctx context.Context, t Table, name string, also []byte) error {

@@ -16,7 +16,7 @@ const (
 )
 
 // entry is what a row says about a name: the plaintext of its label column.
-// Rules is a credential's, Data a host's.
+// Rules is a credential's, Data a host's or a setting's.
 type entry struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind,omitzero"`
@@ -47,7 +47,7 @@ func (next *interior) put(t Table, e entry, value []byte) (Row, error) {
 	if _, ok := next.entries[t][e.Name]; ok {
 		return Row{}, ErrExists
 	}
-	if t != Hosts && len(value) == 0 || len(value) > maxValue {
+	if t != Hosts && t != Settings && len(value) == 0 || len(value) > maxValue {
 		return Row{}, fmt.Errorf("value of %d bytes: %w", len(value), ErrInvalid)
 	}
 	label, err := json.Marshal(e, json.Deterministic(true))
@@ -72,6 +72,8 @@ func (next *interior) enter(t Table, e entry, r Row) {
 			Rules: bytes.Clone(e.Rules), Version: r.Version}
 	case Hosts:
 		next.hosts[e.Name] = Host{Name: e.Name, Data: bytes.Clone(e.Data), Version: r.Version}
+	case Settings:
+		next.settings[e.Name] = bytes.Clone(e.Data)
 	}
 }
 
@@ -87,6 +89,8 @@ func (next *interior) drop(t Table, name string) (held, error) {
 		delete(next.credentials, name)
 	case Hosts:
 		delete(next.hosts, name)
+	case Settings:
+		delete(next.settings, name)
 	}
 	next.manifest.remove(next.keys, r.Row)
 	return r, nil

@@ -12,6 +12,7 @@ type Table string
 const (
 	Credentials Table = "credential"
 	Hosts       Table = "host"
+	Settings    Table = "setting"  // what decides authority and is no credential; one document each
 	Internal    Table = "internal" // secrets of the gateway itself: never listed, lent only
 )
 
@@ -39,6 +40,7 @@ type Snapshot struct {
 	Counter     uint64 // changes so far; never lower, so a lower one means a rollback
 	credentials map[string]Meta
 	hosts       map[string]Host
+	settings    map[string][]byte
 	metas       []Meta
 	targets     []Host
 }
@@ -58,6 +60,12 @@ func (s *Snapshot) Host(name string) (Host, bool) {
 // Credentials returns all credentials by name.
 func (s *Snapshot) Credentials() []Meta { return s.metas }
 
+// Setting returns the named document.
+func (s *Snapshot) Setting(name string) ([]byte, bool) {
+	b, ok := s.settings[name]
+	return b, ok
+}
+
 // Hosts returns all hosts by name.
 func (s *Snapshot) Hosts() []Host { return s.targets }
 
@@ -71,6 +79,7 @@ type interior struct {
 	entries     map[Table]map[string]held
 	credentials map[string]Meta
 	hosts       map[string]Host
+	settings    map[string][]byte
 }
 
 // held is a stored row and the memory its value is lent in.
@@ -82,9 +91,10 @@ type held struct {
 func newInterior(k *keys) *interior {
 	return &interior{
 		keys:        k,
-		entries:     map[Table]map[string]held{Credentials: {}, Hosts: {}, Internal: {}},
+		entries:     map[Table]map[string]held{Credentials: {}, Hosts: {}, Settings: {}, Internal: {}},
 		credentials: map[string]Meta{},
 		hosts:       map[string]Host{},
+		settings:    map[string][]byte{},
 	}
 }
 
@@ -97,6 +107,7 @@ func (in *interior) clone() *interior {
 	}
 	out.credentials = maps.Clone(in.credentials)
 	out.hosts = maps.Clone(in.hosts)
+	out.settings = maps.Clone(in.settings)
 	return &out
 }
 
@@ -116,6 +127,7 @@ func (in *interior) snapshot() *Snapshot {
 		Counter:     in.manifest.counter,
 		credentials: in.credentials,
 		hosts:       in.hosts,
+		settings:    in.settings,
 		metas:       slices.Collect(maps.Values(in.credentials)),
 		targets:     slices.Collect(maps.Values(in.hosts)),
 	}
