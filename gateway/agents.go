@@ -243,7 +243,7 @@ func (a *agentConn) control(ctx context.Context, method string, params []byte, i
 	if fault := decode(params, into); fault != nil {
 		p.authz.Fault, p.detail = authz.Reason(fault.Code), fault.Reason
 	}
-	d := g.judge(who, p)
+	d := g.judge(who, p, authz.ControlWalk)
 	if d.Verdict == authz.Allow {
 		return who, nil
 	}
@@ -254,13 +254,14 @@ func (a *agentConn) control(ctx context.Context, method string, params []byte, i
 	return who, a.denied(ctx, who, method, "", e)
 }
 
-// judge decides a control request under its run's lock.
-func (g *Gateway) judge(who caller, p *plan) authz.Decision {
+// judge decides under the run's lock, and changes nothing.
+func (g *Gateway) judge(who caller, p *plan, walk authz.Walk) authz.Decision {
+	same := who.same()
 	if who.run != nil {
 		who.run.mu.Lock()
 		defer who.run.mu.Unlock()
 	}
-	return authz.Decide(g.facts(who, p, nil, authz.ControlWalk))
+	return authz.Decide(g.facts(who, same, p, nil, walk))
 }
 
 // denied records a refusal that is no call's and returns it.
@@ -287,7 +288,7 @@ func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
 			return api.Response{Error: api.Fail("result_lost", "")}
 		}
 		// A wait is long enough for everything to have changed.
-		if d := a.g.judge(who, &plan{}); d.Verdict != authz.Allow {
+		if d := a.g.judge(who, &plan{}, authz.ControlWalk); d.Verdict != authz.Allow {
 			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
 		}
 	}

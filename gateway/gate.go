@@ -28,11 +28,12 @@ const (
 )
 
 // facts gathers everything Decide looks at. r.mu must be held. c is the call that already holds its reservation, or nil.
-func (g *Gateway) facts(who caller, p *plan, c *call, walk authz.Walk) authz.Facts {
+// same was asked of the kernel just before the lock: it reads the peer's memory map, which a peer can make slow.
+func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk) authz.Facts {
 	f := authz.Facts{Walk: walk, Vault: g.vaultState(), Now: now(), Run: authz.Pending}
 	f.Caller = authz.Caller{Identified: who.proc != nil}
 	if who.proc != nil {
-		f.Caller.Same = who.proc.Same() == nil
+		f.Caller.Same = same
 		f.Caller.Identity = identity(who.proc.Facts().Identity)
 	}
 	if p != nil {
@@ -73,10 +74,10 @@ const unopened = "unopened"
 
 // reserve decides and, when allowed, takes the use and the approval and registers the call: all or nothing, at once.
 func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse) {
-	r := who.run
+	r, same := who.run, who.same()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := g.facts(who, p, nil, authz.FullWalk)
+	f := g.facts(who, same, p, nil, authz.FullWalk)
 	if c.card != nil {
 		f.Approval = c.card.approval()
 	}
@@ -108,10 +109,10 @@ func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse
 
 // enter decides once more, on fresh facts and a fresh clock. Allowed means: registered for cancellation, may lend and write.
 func (g *Gateway) enter(who caller, p *plan, c *call) authz.Decision {
-	r := who.run
+	r, same := who.run, who.same()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := g.facts(who, p, c, authz.FullWalk)
+	f := g.facts(who, same, p, c, authz.FullWalk)
 	if s := g.vault.Snapshot(); s == nil || !p.current(s) {
 		f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
 	}

@@ -59,7 +59,7 @@ func newRig(t testing.TB, dir string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operators, err := net.Listen("unix", filepath.Join(dir, "op.sock"))
+	operators, err := peer.Listen(filepath.Join(dir, "op.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,37 @@ func (g *Gateway) handlers() map[string]opHandler {
 
 type peerKey struct{}
 
+// opListener gives connections that know their peer and check the sender of every byte, as the agents' door does.
+type opListener struct{ net.Listener }
+
+type opConn struct {
+	net.Conn
+	proc *peer.Process // nil: the kernel could not say
+}
+
+func (l opListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return opConn{Conn: c}, nil
+	}
+	p, err := peer.FromConn(u)
+	if err != nil {
+		return opConn{Conn: c}, nil // refused with the reason, not dropped
+	}
+	return opConn{peer.Conn(u, p), p}, nil
+}
+
+func (c opConn) Close() error {
+	if c.proc != nil {
+		c.proc.Close()
+	}
+	return c.Conn.Close()
+}
+
 // Operator is the door as a handler. A request must carry the peer that serveOperators put into its context.
 func (g *Gateway) Operator() http.Handler {
 	mux := chi.NewRouter()
@@ -74,12 +105,7 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if u, ok := c.(*net.UnixConn); ok {
-				if p, err := peer.FromConn(u); err == nil {
-					return context.WithValue(ctx, peerKey{}, p)
-				}
-			}
-			return ctx
+			return context.WithValue(ctx, peerKey{}, c.(opConn).proc)
 		},
 		ErrorLog: nil,
 	}
@@ -90,7 +116,7 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 		done <- srv.Shutdown(wait)
 	})
 	defer stop()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(opListener{l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return <-done
@@ -100,7 +126,7 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 func (g *Gateway) keepAgentsOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why, who := "the caller could not be identified", event.Peer{}
-		if p, ok := r.Context().Value(peerKey{}).(*peer.Process); ok {
+		if p, _ := r.Context().Value(peerKey{}).(*peer.Process); p != nil {
 			who = recorded(p.Facts())
 			switch {
 			case p.Facts().UID != uint32(os.Geteuid()):

@@ -35,7 +35,7 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 	a.Target, a.Credential = p.authz.Target, p.authz.Credential
 	if who.run == nil {
 		// Nobody to hold a lock for: without a run there is nothing to allow, and the ladder says why.
-		return g.deny(asking, who, p, a, authz.Decide(g.facts(who, p, nil, authz.FullWalk)))
+		return g.deny(asking, who, p, a, authz.Decide(g.facts(who, who.same(), p, nil, authz.FullWalk)))
 	}
 	p.run = who.run.id
 	c := &call{id: a.ID}
@@ -83,12 +83,7 @@ func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call
 		if d.Verdict != authz.Ask || used != nil {
 			return d, used, nil
 		}
-		again := func() authz.Decision {
-			who.run.mu.Lock()
-			defer who.run.mu.Unlock()
-			return authz.Decide(g.facts(who, p, nil, authz.FullWalk))
-		}
-		card, refused := g.ask(asking, who, p, again)
+		card, refused := g.ask(asking, who, p, func() authz.Decision { return g.judge(who, p, authz.FullWalk) })
 		if refused != nil {
 			return d, nil, refused
 		}

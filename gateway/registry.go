@@ -85,6 +85,9 @@ type caller struct {
 	epoch *epoch // nil with run
 }
 
+// same asks the kernel whether this is still the program that connected.
+func (c caller) same() bool { return c.proc != nil && c.proc.Same() == nil }
+
 // identify finds the caller's run and epoch. Only a call opens them (open): a process start is not a session.
 func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (caller, error) {
 	g.book.mu.Lock()
@@ -101,28 +104,37 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 	if err != nil {
 		return caller{proc: p}, err
 	}
-	g.book.mu.Lock()
-	r := g.book.owners[chief.Key()]
-	g.book.mu.Unlock()
+	defer func() {
+		for _, x := range passed {
+			x.Close()
+		}
+	}()
 	if !open {
-		c := caller{proc: p, run: r}
-		return c, nil
+		defer chief.Close()
+		g.book.mu.Lock()
+		defer g.book.mu.Unlock()
+		return caller{proc: p, run: g.book.owners[chief.Key()]}, nil
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	return g.opened(ctx, p, chief, passed)
+	c, kept, err := g.opened(ctx, p, chief, passed)
+	if !kept {
+		chief.Close()
+	}
+	return c, err
 }
 
 // keptEpochs is how many epochs a run holds before those that ended are let go; the log has them all.
 const keptEpochs = 64
 
 // opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
-func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (caller, error) {
+// kept: a new run watches chief.
+func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (c caller, kept bool, err error) {
 	g.book.mu.Lock()
 	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
 	g.book.mu.Unlock()
 	if e != nil && e.proc.Same() == nil {
-		return caller{p, e.run, e}, nil
+		return caller{p, e.run, e}, false, nil
 	}
 	t := now().Wall
 	fresh := r == nil
@@ -135,7 +147,7 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, cards: make(chan struct{}, 1)}
 	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: recorded(e.facts)})
 	if err := g.recordOpened(ctx, r, e, fresh, evs); err != nil {
-		return caller{proc: p}, err
+		return caller{proc: p}, false, err
 	}
 	r.mu.Lock()
 	r.epochs = append(r.epochs, e)
@@ -147,10 +159,10 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	g.book.runs[r.id], g.book.owners[chief.Key()], g.book.peers[p.Key()] = r, r, e
 	g.book.mu.Unlock()
 	if fresh {
-		g.watch(chief.Gone(), func() { g.clientGone(r) })
+		g.watch(chief.Gone(), func() { g.clientGone(r); chief.Close() })
 	}
 	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, "process_gone"); p.Close() })
-	return caller{p, r, e}, nil
+	return caller{p, r, e}, fresh, nil
 }
 
 // recordOpened writes rows and events. While the vault is closed rows can't be sealed: the run then lives in memory
