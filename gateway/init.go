@@ -18,7 +18,9 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	g.door.Lock()
 	defer g.door.Unlock()
 	if g.vault.State() != vault.Absent {
-		return api.Created{}, api.Fail("exists", "there is a vault already")
+		e := api.Fail("exists", "there is a vault already")
+		e.Retry = "open it with `sp unlock`; another vault needs another SALLYPORT_HOME"
+		return api.Created{}, e
 	}
 	draft, err := g.vault.Prepare(vault.Passphrase(passphrase), vault.CreateOptions{WorkFactor: g.cfg.WorkFactor})
 	if err != nil {

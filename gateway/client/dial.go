@@ -65,7 +65,16 @@ func dialPath(ctx context.Context, path string) (net.Conn, error) {
 	if int(st.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("%s belongs to uid %d: %w", path, st.Uid, errNotOurs)
 	}
-	return dialUnix(ctx, path)
+	conn, err := dialUnix(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	// The gateway names the run by whose stdin this process has: where Yama runs it must be let look.
+	if err := peer.Admit(conn.(*net.UnixConn)); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // dialUnix connects and asks the kernel whose process listens.
