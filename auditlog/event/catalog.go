@@ -106,16 +106,27 @@ type ApprovalRequested struct {
 	CardDigest string `json:"cardDigest"`
 }
 
-// ApprovalGranted keeps the card as it was shown. Proof is passphrase or a later kind.
+// ApprovalGranted keeps the card as it was shown, and what was signed. Proof is passphrase or a later kind. Args are the
+// RFC 8785 bytes of the operator's request; an assertion is over them.
 type ApprovalGranted struct {
-	Approval   string `json:"approval"`
-	Run        string `json:"run"`
-	Epoch      string `json:"epoch"`
-	Scope      string `json:"scope"`
-	Card       []byte `json:"card"`
-	CardDigest string `json:"cardDigest"`
-	Proof      string `json:"proof"`
-	Operator   string `json:"operator"`
+	Approval   string    `json:"approval"`
+	Run        string    `json:"run"`
+	Epoch      string    `json:"epoch"`
+	Scope      string    `json:"scope"`
+	Card       []byte    `json:"card"`
+	CardDigest string    `json:"cardDigest"` // sha256:<hex> of Card
+	Proof      string    `json:"proof"`
+	Operator   string    `json:"operator"`
+	Args       []byte    `json:"args,omitempty"`
+	Assertion  Assertion `json:"assertion,omitempty"`
+}
+
+// Assertion is what an authenticator answered, byte for byte (WebAuthn level 2, section 5.2.2).
+type Assertion struct {
+	CredentialID      []byte `json:"credentialId,omitempty"`
+	AuthenticatorData []byte `json:"authenticatorData,omitempty"`
+	ClientDataJSON    []byte `json:"clientDataJSON,omitempty"`
+	Signature         []byte `json:"signature,omitempty"`
 }
 
 // ApprovalDenied refuses one card.
@@ -183,6 +194,22 @@ type TargetAdded struct {
 type TargetRemoved struct {
 	Target   string `json:"target"`
 	Operator string `json:"operator"`
+}
+
+// PasskeyAdded enrols a passkey: SPKI is its public key (RFC 5280, DER), RPID the relying party that it signs for.
+type PasskeyAdded struct {
+	Passkey      string `json:"passkey"`
+	CredentialID []byte `json:"credentialId"`
+	SPKI         []byte `json:"spki"`
+	RPID         string `json:"rpId"`
+	Operator     string `json:"operator"`
+}
+
+// PasskeyRemoved ends a passkey: what it signs later counts for nothing.
+type PasskeyRemoved struct {
+	Passkey      string `json:"passkey"`
+	CredentialID []byte `json:"credentialId"`
+	Operator     string `json:"operator"`
 }
 
 // OperatorRefused: an operator verb came from a process that may not be the operator.

@@ -26,6 +26,9 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.text(e.Approval)
 		w.pair("scope", e.Scope)
 		w.pair("proof", e.Proof)
+		if len(e.Assertion.Signature) > 0 {
+			w.note("signed")
+		}
 		w.pair("operator", e.Operator)
 	case ApprovalDenied:
 		run, epoch = e.Run, e.Epoch
@@ -70,6 +73,13 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.pair("operator", e.Operator)
 	case TargetRemoved:
 		w.text(e.Target)
+		w.pair("operator", e.Operator)
+	case PasskeyAdded:
+		w.text(e.Passkey)
+		w.pair("rpId", e.RPID)
+		w.pair("operator", e.Operator)
+	case PasskeyRemoved:
+		w.text(e.Passkey)
 		w.pair("operator", e.Operator)
 	default:
 		return l.describeCall()

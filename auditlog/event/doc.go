@@ -14,7 +14,8 @@
 // # Catalogue
 //
 // Sessions says who ran, under which authority; Activity, which calls there were. Ids are a kind, "_" and a ULID.
-// A peer is {processId int, started? time, exe? string, exeDigest? string, identity? string}.
+// A peer is {processId int, started? time, exe? string, exeDigest? string, identity? string}; an assertion is
+// {credentialId? bytes, authenticatorData? bytes, clientDataJSON? bytes, signature? bytes}.
 //
 //	gateway_started       Sessions  version string, processId int, absentCalls? int, recovered? int
 //	gateway_stopped       Sessions  reason string
@@ -30,7 +31,7 @@
 //	epoch_opened          Sessions  run string, epoch string, serverLabel? string, process peer
 //	epoch_ended           Sessions  run string, epoch string, reason string
 //	approval_requested    Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
-//	approval_granted      Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string
+//	approval_granted      Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion
 //	approval_denied       Sessions  approval string, run string, epoch string, operator string
 //	approval_expired      Sessions  approval string, run string, epoch string, reason string
 //	grant_issued          Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string
@@ -39,6 +40,8 @@
 //	credential_removed    Sessions  credential string, operator string
 //	target_added          Sessions  target string, address string, credential string, hostKeys [string], shell string, operator string
 //	target_removed        Sessions  target string, operator string
+//	passkey_added         Sessions  passkey string, credentialId bytes, spki bytes, rpId string, operator string
+//	passkey_removed       Sessions  passkey string, credentialId bytes, operator string
 //	operator_refused      Sessions  path string, reason string, peer peer
 //	process_reparented    Sessions  run string, epoch string, processId int
 //	authorization_denied  Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int

@@ -52,6 +52,8 @@ var table = []row{
 	line[CredentialRemoved]("credential_removed", sessions),
 	line[TargetAdded]("target_added", sessions),
 	line[TargetRemoved]("target_removed", sessions),
+	line[PasskeyAdded]("passkey_added", sessions),
+	line[PasskeyRemoved]("passkey_removed", sessions),
 	line[OperatorRefused]("operator_refused", sessions),
 	line[ProcessReparented]("process_reparented", sessions),
 
@@ -85,6 +87,8 @@ func (CredentialAdded) event()     {}
 func (CredentialRemoved) event()   {}
 func (TargetAdded) event()         {}
 func (TargetRemoved) event()       {}
+func (PasskeyAdded) event()        {}
+func (PasskeyRemoved) event()      {}
 func (OperatorRefused) event()     {}
 func (ProcessReparented) event()   {}
 func (AuthorizationDenied) event() {}
