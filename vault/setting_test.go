@@ -26,3 +26,23 @@ func TestSetting(t *testing.T) {
 		t.Fatalf("while locked: %v", err)
 	}
 }
+
+func TestRelease(t *testing.T) {
+	m := newMemory()
+	v := ready(t, m)
+	v.Quarantine("put back")
+	if err := v.Unlock(t.Context(), key()); !errors.Is(err, vault.ErrQuarantined) {
+		t.Fatalf("unlock in quarantine: %v", err)
+	}
+	v.Release()
+	if got := v.State(); got != vault.Locked {
+		t.Fatalf("released: %s", got)
+	}
+	if err := v.Unlock(t.Context(), key()); err != nil {
+		t.Fatal(err)
+	}
+	v.Release() // nothing to leave
+	if got := v.State(); got != vault.Ready {
+		t.Fatalf("release of a ready vault: %s", got)
+	}
+}

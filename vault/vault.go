@@ -133,6 +133,16 @@ func (v *Vault) Quarantine(reason string) {
 	v.close(func(State) *view { return &view{state: Quarantined, reason: reason} })
 }
 
+// Release leaves quarantine by the operator's word: the vault is locked again, and the next Unlock checks everything anew.
+func (v *Vault) Release() {
+	v.close(func(s State) *view {
+		if s == Quarantined {
+			return &view{state: Locked}
+		}
+		return nil
+	})
+}
+
 // close wipes the keys and shows what next answers for the present state (nil:
 // what is shown stays).
 func (v *Vault) close(next func(State) *view) {

@@ -107,6 +107,20 @@ func (d *DB) Anchor(ctx context.Context) (seq uint64, head, sealed []byte, err e
 	return seq, head, sealed, nil
 }
 
+// ResetAnchor stores a log head even where it is before the stored one: the operator accepted that log as it is.
+func (d *DB) ResetAnchor(ctx context.Context, seq uint64, head, sealed []byte) error {
+	at, err := number(seq)
+	if err != nil {
+		return fmt.Errorf("reset anchor: %w", err)
+	}
+	return d.Change(ctx, func(t *Tx) error {
+		if _, err := t.many(`UPDATE log_anchor SET seq = ?, head = ?, sealed = ? WHERE one = 1`, at, head, sealed); err != nil {
+			return fmt.Errorf("reset anchor: %w", err)
+		}
+		return nil
+	})
+}
+
 // SetAnchor stores a log head the vault saw. A head before the stored one
 // changes nothing: two callers may come out of order.
 func (d *DB) SetAnchor(ctx context.Context, seq uint64, head, sealed []byte) error {
