@@ -50,6 +50,28 @@ type VaultQuarantined struct {
 	Reason string `json:"reason"`
 }
 
+// VaultReleased: the operator took the vault out of quarantine. AcceptedLog: also the log as it is, which ends at record
+// LogEnd while the vault had seen one up to LogSeen.
+type VaultReleased struct {
+	Reason      string `json:"reason"`
+	Operator    string `json:"operator"`
+	AcceptedLog bool   `json:"acceptedLog,omitzero"`
+	LogEnd      uint64 `json:"logEnd,omitzero"`
+	LogSeen     uint64 `json:"logSeen,omitzero"`
+}
+
+// SettingsChanged names the sealed settings that were changed, not what they say.
+type SettingsChanged struct {
+	Settings []string `json:"settings"`
+	Operator string   `json:"operator"`
+}
+
+// LogRecipientsChanged: from here on the log is sealed to these age recipients.
+type LogRecipientsChanged struct {
+	Recipients []string `json:"recipients"`
+	Operator   string   `json:"operator"`
+}
+
 // RunOpened: a new agent client process. Launchers stand between it and the shim, nearest the shim first.
 type RunOpened struct {
 	Run       string `json:"run"`

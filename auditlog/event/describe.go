@@ -26,6 +26,20 @@ func (l Line) describe() (run, epoch, what string) {
 		w.pair("operator", e.Operator)
 	case VaultQuarantined:
 		w.text(e.Reason)
+	case VaultReleased:
+		w.text(e.Reason)
+		w.pair("operator", e.Operator)
+		if e.AcceptedLog {
+			w.note("its log was accepted as it is")
+		}
+		w.count("logEnd", int64(e.LogEnd))
+		w.count("logSeen", int64(e.LogSeen))
+	case SettingsChanged:
+		w.pair("settings", strings.Join(e.Settings, ","))
+		w.pair("operator", e.Operator)
+	case LogRecipientsChanged:
+		w.pair("recipients", strings.Join(e.Recipients, ","))
+		w.pair("operator", e.Operator)
 	case RunOpened:
 		run = e.Run
 		w.text(e.Run)

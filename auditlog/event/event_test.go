@@ -47,6 +47,8 @@ func fill(v reflect.Value, r *rand.Rand, full bool) {
 		v.SetInt(r.Int64()>>r.IntN(64) | 1)
 	case reflect.Uint64:
 		v.SetUint(r.Uint64()>>r.IntN(64) | 1)
+	case reflect.Bool:
+		v.SetBool(full || r.IntN(2) == 0)
 	case reflect.Pointer:
 		if full || r.IntN(2) == 0 {
 			v.Set(reflect.New(v.Type().Elem()))

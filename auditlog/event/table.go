@@ -35,6 +35,9 @@ var table = []row{
 	line[VaultUnlocked]("vault_unlocked", sessions),
 	line[VaultLocked]("vault_locked", sessions),
 	line[VaultQuarantined]("vault_quarantined", sessions),
+	line[VaultReleased]("vault_released", sessions),
+	line[SettingsChanged]("settings_changed", sessions),
+	line[LogRecipientsChanged]("log_recipients_changed", sessions),
 	line[RunOpened]("run_opened", sessions),
 	line[RunOrphaned]("run_orphaned", sessions),
 	line[RunEnded]("run_ended", sessions),
@@ -64,38 +67,41 @@ var table = []row{
 	line[LateResult]("late_result", activity),
 }
 
-func (GatewayStarted) event()      {}
-func (GatewayStopped) event()      {}
-func (VaultCreated) event()        {}
-func (VaultUnlocked) event()       {}
-func (VaultLocked) event()         {}
-func (VaultQuarantined) event()    {}
-func (RunOpened) event()           {}
-func (RunOrphaned) event()         {}
-func (RunEnded) event()            {}
-func (RunDenied) event()           {}
-func (RunRevoked) event()          {}
-func (EpochOpened) event()         {}
-func (EpochEnded) event()          {}
-func (ApprovalRequested) event()   {}
-func (ApprovalGranted) event()     {}
-func (ApprovalDenied) event()      {}
-func (ApprovalExpired) event()     {}
-func (GrantIssued) event()         {}
-func (GrantRevoked) event()        {}
-func (CredentialAdded) event()     {}
-func (CredentialRemoved) event()   {}
-func (TargetAdded) event()         {}
-func (TargetRemoved) event()       {}
-func (PasskeyAdded) event()        {}
-func (PasskeyRemoved) event()      {}
-func (OperatorRefused) event()     {}
-func (ProcessReparented) event()   {}
-func (AuthorizationDenied) event() {}
-func (ToolCalled) event()          {}
-func (ToolFinished) event()        {}
-func (ToolUnresolved) event()      {}
-func (LateResult) event()          {}
+func (GatewayStarted) event()       {}
+func (GatewayStopped) event()       {}
+func (VaultCreated) event()         {}
+func (VaultUnlocked) event()        {}
+func (VaultLocked) event()          {}
+func (VaultQuarantined) event()     {}
+func (VaultReleased) event()        {}
+func (SettingsChanged) event()      {}
+func (LogRecipientsChanged) event() {}
+func (RunOpened) event()            {}
+func (RunOrphaned) event()          {}
+func (RunEnded) event()             {}
+func (RunDenied) event()            {}
+func (RunRevoked) event()           {}
+func (EpochOpened) event()          {}
+func (EpochEnded) event()           {}
+func (ApprovalRequested) event()    {}
+func (ApprovalGranted) event()      {}
+func (ApprovalDenied) event()       {}
+func (ApprovalExpired) event()      {}
+func (GrantIssued) event()          {}
+func (GrantRevoked) event()         {}
+func (CredentialAdded) event()      {}
+func (CredentialRemoved) event()    {}
+func (TargetAdded) event()          {}
+func (TargetRemoved) event()        {}
+func (PasskeyAdded) event()         {}
+func (PasskeyRemoved) event()       {}
+func (OperatorRefused) event()      {}
+func (ProcessReparented) event()    {}
+func (AuthorizationDenied) event()  {}
+func (ToolCalled) event()           {}
+func (ToolFinished) event()         {}
+func (ToolUnresolved) event()       {}
+func (LateResult) event()           {}
 
 // byType and byName index the table; built once, only read.
 var byType, byName = index(table)
