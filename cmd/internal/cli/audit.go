@@ -37,6 +37,7 @@ func (a *app) checkpoint() *cobra.Command {
 
 // folder is a log on disk, the gateway's own or a copy.
 type folder struct {
+	dir      string // as it was named: what comes with it vouches for nothing
 	top      string // holds audit.pub and audit/
 	segments fs.FS
 	pub      []byte // what lies beside the segments; nil: nothing does
@@ -64,7 +65,7 @@ func find(dir string) (folder, error) {
 	} else if !i.IsDir() {
 		return folder{}, usage("%s is no folder", dir)
 	}
-	f := folder{top: dir}
+	f := folder{dir: dir, top: dir}
 	inner := filepath.Join(dir, "audit")
 	if _, err := os.Lstat(inner); errors.Is(err, fs.ErrNotExist) {
 		if names, _ := filepath.Glob(filepath.Join(dir, "*.seg")); len(names) > 0 || filepath.Base(dir) == "audit" {

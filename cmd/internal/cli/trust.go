@@ -103,14 +103,14 @@ func ownFault(kind, detail string) *auditlog.Report {
 	return &auditlog.Report{Verdict: auditlog.Broken, Kind: kind, Segment: "audit.pub", Detail: detail}
 }
 
-// outside says that the file does not come with the folder. This user's pins may
-// lie in the same tree (SALLYPORT_HOME); a copied folder's pins are not this user's.
+// outside says that the file does not come with the folder: it lies not below it, and is not the audit.pub beside
+// the segments. This user's pins may lie in the same tree (SALLYPORT_HOME); a copied folder's pins are not this user's.
 func (a *app) outside(f folder, file string) bool {
 	path, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return false
 	}
-	if within(path, f.top) {
+	if within(path, f.dir) {
 		h, err := a.home()
 		return err == nil && within(path, h.Pins())
 	}
