@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
+
+	"sallyport/gateway/home"
 )
 
 // Options of one demo.
@@ -16,6 +19,7 @@ type Options struct {
 	Stay    bool      // leave everything up until ctx ends
 	Version string
 	Ours    func(exeDigest string) bool // the programs that count as launchers, as for the daemon
+	Listen  func(home.Home) (agents *net.UnixListener, operators net.Listener, err error)
 }
 
 // limit bounds the story; it takes a second or two.
@@ -100,9 +104,7 @@ func (d *demo) run(ctx context.Context) (status int) {
 		status = d.conclude(d.seen)
 	}
 	if status != 0 {
-		if said := d.stage.said.String(); said != "" {
-			d.out.quote("The gateway itself said:", said)
-		}
+		d.explain()
 		return status
 	}
 	if d.o.Stay {
@@ -149,6 +151,19 @@ func (d *demo) conclude(e evidence) int {
 	}
 	d.out.good(fmt.Sprintf("All %d checks held.", len(all)))
 	return 0
+}
+
+// explain shows what the programs themselves said of a story that went wrong.
+func (d *demo) explain() {
+	if said := d.stage.said.String(); said != "" {
+		d.out.quote("The gateway itself said:", said)
+	}
+	if d.agent == nil {
+		return
+	}
+	if said := d.agent.stderr.String(); said != "" {
+		d.out.quote("The agent and its shim said:", said)
+	}
 }
 
 // close ends what still runs: the agent first, so that its end is recorded too.

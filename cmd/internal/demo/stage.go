@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"sync"
 
 	"sallyport/gateway"
 	"sallyport/gateway/home"
-	"sallyport/gateway/peer"
 	"sallyport/sshexec/sshtest"
 )
 
@@ -49,7 +47,7 @@ func (s *stage) startGateway(ctx context.Context, dir string, o Options) error {
 	if err != nil {
 		return err
 	}
-	agents, operators, err := listen(h)
+	agents, operators, err := o.Listen(h)
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
@@ -59,26 +57,6 @@ func (s *stage) startGateway(ctx context.Context, dir string, o Options) error {
 		close(s.ended)
 	}()
 	return nil
-}
-
-// listen opens both doors, as the daemon does.
-func listen(h home.Home) (agents *net.UnixListener, operators net.Listener, err error) {
-	if agents, err = peer.Listen(h.AgentSocket()); err != nil {
-		return nil, nil, err
-	}
-	op, addr, err := peer.ListenAbstract()
-	if errors.Is(err, peer.ErrUnsupported) {
-		addr = h.OperatorSocket()
-		op, err = peer.Listen(addr)
-	}
-	if err == nil {
-		if err = h.PublishOperator(addr); err == nil {
-			return agents, op, nil
-		}
-		op.Close()
-	}
-	agents.Close()
-	return nil, nil, err
 }
 
 // segments is the folder of the log's segments.
