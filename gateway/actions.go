@@ -26,6 +26,7 @@ const recentActions = 1024
 
 type actions struct {
 	flight atomic.Int64 // reserved and not yet left
+	room   room         // for what long lines say, while an action keeps it
 
 	mu         sync.Mutex
 	byID       map[string]*action
@@ -43,7 +44,9 @@ type action struct {
 }
 
 func newActions() *actions {
-	return &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]string{}, kick: make(chan struct{}, 1)}
+	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]string{}, kick: make(chan struct{}, 1)}
+	s.room.left.Store(lineRoom)
+	return s
 }
 
 // begin makes an action known, or updates one that is.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -22,9 +21,12 @@ import (
 
 // Bounds of the agents' door. Work beyond them waits in the kernel's buffers, not in memory.
 const (
-	agentConns  = 2048 // open connections in all
+	agentConns  = 2048 // open connections in all, less where descriptors are few
 	connWork    = runLimit + 8
 	writeBudget = 10 * time.Second // for one answer to a peer that does not read
+	lineFree    = 64 << 10         // bytes of a line that need no room
+	lineRoom    = 256 << 20        // bytes of all lines beyond that, until their actions end
+	lineBudget  = 30 * time.Second // for the rest of a line that is longer
 )
 
 // serveAgents answers agents on l until ctx ends.
@@ -33,9 +35,16 @@ func (g *Gateway) serveAgents(ctx context.Context, l *net.UnixListener) error {
 	defer open.Wait()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
-	places := make(chan struct{}, agentConns)
+	places := make(chan struct{}, agentPlaces())
 	for {
 		c, err := l.AcceptUnix()
+		if scarce(err) { // what agents use up must not end the gateway
+			g.complain("accept agent", err)
+			if !pause(ctx) {
+				return nil
+			}
+			continue
+		}
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
@@ -62,11 +71,7 @@ type agentConn struct {
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
 func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	defer c.Close()
-	p, err := peer.FromConn(c)
-	if err == nil && p.Facts().UID != uint32(os.Geteuid()) {
-		p.Close()
-		err = peer.ErrUnidentified // a uid that is not served
-	}
+	p, err := identified(c)
 	if err != nil {
 		g.recordDenied(ctx, "", event.AuthorizationDenied{Method: "connect", Reason: string(authz.PeerUnidentified)})
 		a := &agentConn{g: g, conn: c}
@@ -84,9 +89,9 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	places := make(chan struct{}, connWork)
 	r := bufio.NewReaderSize(a.conn, 64<<10)
 	for {
-		line, err := readLine(r)
-		if errors.Is(err, errTooLarge) {
-			a.answer(api.Response{Error: api.Fail("frame_too_large", "")})
+		line, held, err := a.readLine(r)
+		if refused, ok := errors.AsType[*api.Error](err); ok {
+			a.answer(api.Response{Error: refused}) // the rest of the line is not read, so the connection is over
 			return
 		}
 		if err != nil {
@@ -98,8 +103,9 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 		}
 		select {
 		case places <- struct{}{}:
-			work.Go(func() { a.serve(ctx, line); <-places })
+			work.Go(func() { a.serve(ctx, line, held); held.drop(); <-places })
 		case <-ctx.Done():
+			held.drop()
 			return
 		}
 	}
@@ -115,31 +121,47 @@ func (g *Gateway) dismiss(p *peer.Process) {
 	}
 }
 
-var errTooLarge = errors.New("line too large")
-
-// readLine reads one line of at most api.FrameLimit bytes; what it keeps grows with what arrives.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
+// readLine reads one line of at most api.FrameLimit bytes. What it keeps grows with what arrives; past lineFree bytes
+// it also takes room from what all long lines share, and the line must end within lineBudget.
+func (a *agentConn) readLine(r *bufio.Reader) (line []byte, held *hold, err error) {
+	held = &hold{room: &a.g.acts.room}
+	held.refs.Store(1)
+	defer func() {
+		if held.n > 0 {
+			a.conn.SetReadDeadline(time.Time{})
+		}
+		if err != nil {
+			held.drop()
+		}
+	}()
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > api.FrameLimit {
-			return nil, errTooLarge
+			return nil, held, api.Fail("frame_too_large", "")
+		}
+		if len(line)+len(part) > lineFree {
+			if held.n == 0 {
+				a.conn.SetReadDeadline(time.Now().Add(lineBudget))
+			}
+			if !held.take(len(part)) {
+				return nil, held, api.Fail("busy", "too many long requests are under way")
+			}
 		}
 		line = append(line, part...)
 		switch {
 		case err == nil:
-			return bytes.TrimRight(line, "\r\n"), nil
+			return bytes.TrimRight(line, "\r\n"), held, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(line) > 0:
-			return nil, io.ErrUnexpectedEOF // half a line is no request
+			return nil, held, io.ErrUnexpectedEOF // half a line is no request
 		default:
-			return nil, err
+			return nil, held, err
 		}
 	}
 }
 
 // serve answers one line.
-func (a *agentConn) serve(ctx context.Context, line []byte) {
+func (a *agentConn) serve(ctx context.Context, line []byte, held *hold) {
 	var req api.Request
 	if fault := decode(line, &req); fault != nil {
 		// The call's own method walks the road with its fault, so that a malformed call is recorded like any other.
@@ -150,7 +172,7 @@ func (a *agentConn) serve(ctx context.Context, line []byte) {
 		a.refuseLine(ctx, "", api.Fail("invalid_request", "id: at most 128 bytes"))
 		return
 	}
-	res := a.dispatch(ctx, req)
+	res := a.dispatch(ctx, req, held)
 	res.ID = req.ID
 	if err := a.proc.Same(); err != nil && res.Error == nil {
 		// Withheld: whoever reads now is not who asked. The action itself is recorded and stays with its run.
@@ -168,10 +190,10 @@ func (a *agentConn) refuseLine(ctx context.Context, id string, fault *api.Error)
 	a.answer(api.Response{ID: id, Error: fault})
 }
 
-func (a *agentConn) dispatch(ctx context.Context, req api.Request) api.Response {
+func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) api.Response {
 	switch req.Method {
 	case api.MethodCall:
-		return a.call(ctx, req.Params)
+		return a.call(ctx, req.Params, held)
 	case api.MethodStatus:
 		return a.status(ctx, req.Params)
 	case api.MethodTargets, api.MethodSession:
@@ -181,8 +203,9 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request) api.Response 
 	return api.Response{Error: a.denied(ctx, caller{proc: a.proc}, escape(req.Method, 64), "", fault)}
 }
 
-// call walks one action and answers when it has ended, or as pending when the wait is over.
-func (a *agentConn) call(ctx context.Context, params []byte) api.Response {
+// call walks one action and answers when it has ended, or as pending when the wait is over. held is kept as long as the
+// action holds what the line said.
+func (a *agentConn) call(ctx context.Context, params []byte, held *hold) api.Response {
 	var r api.ActionRequest
 	var q parsed
 	if fault := decode(params, &r); fault != nil {
@@ -201,7 +224,8 @@ func (a *agentConn) call(ctx context.Context, params []byte) api.Response {
 	}
 	ended := make(chan api.Action, 1)
 	id := newID("act_")
-	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id) })
+	held.keep()
+	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id); held.drop() })
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {

@@ -9,7 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -56,9 +56,17 @@ type peerKey struct{}
 // opListener gives connections that know their peer and check the sender of every byte, as the agents' door does.
 type opListener struct{ net.Listener }
 
+// opConn looks at its peer when it is first read from: in its own goroutine, so that a peer whose executable takes long
+// to read keeps nobody else from the door.
 type opConn struct {
 	net.Conn
-	proc *peer.Process // nil: the kernel could not say
+	look sync.Once
+	in   net.Conn // checks senders
+	err  error    // why there is no proc; refused with the reason, not dropped
+
+	mu     sync.Mutex
+	proc   *peer.Process
+	closed bool
 }
 
 func (l opListener) Accept() (net.Conn, error) {
@@ -66,18 +74,41 @@ func (l opListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return opConn{Conn: c}, nil
-	}
-	p, err := peer.FromConn(u)
-	if err != nil {
-		return opConn{Conn: c}, nil // refused with the reason, not dropped
-	}
-	return opConn{peer.Conn(u, p), p}, nil
+	return &opConn{Conn: c, in: c}, nil
 }
 
-func (c opConn) Close() error {
+// peer is the process at the other end, pinned once.
+func (c *opConn) peer() (*peer.Process, error) {
+	c.look.Do(func() {
+		u, ok := c.Conn.(*net.UnixConn)
+		if !ok {
+			c.err = peer.ErrUnidentified
+			return
+		}
+		p, err := identified(u)
+		if err != nil {
+			c.err = err
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			p.Close()
+		}
+		c.proc, c.in = p, peer.Conn(u, p)
+	})
+	return c.proc, c.err
+}
+
+func (c *opConn) Read(b []byte) (int, error) {
+	c.peer()
+	return c.in.Read(b)
+}
+
+func (c *opConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 	if c.proc != nil {
 		c.proc.Close()
 	}
@@ -102,10 +133,12 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           g.Operator(),
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		IdleTimeout:       10 * time.Second,
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, c.(opConn).proc)
+			return context.WithValue(ctx, peerKey{}, c)
 		},
 		ErrorLog: nil,
 	}
@@ -126,11 +159,18 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 func (g *Gateway) keepAgentsOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why, who := "the caller could not be identified", event.Peer{}
-		if p, _ := r.Context().Value(peerKey{}).(*peer.Process); p != nil {
+		c, ok := r.Context().Value(peerKey{}).(*opConn)
+		if !ok {
+			g.keptOut(w, r, why, who)
+			return
+		}
+		p, err := c.peer()
+		if other, ok := errors.AsType[otherUser](err); ok {
+			why = other.Error()
+		}
+		if err == nil {
 			who = recorded(p.Facts())
 			switch {
-			case p.Facts().UID != uint32(os.Geteuid()):
-				why = "the caller is another user"
 			case p.Same() != nil:
 				why = "the caller is no longer the program that connected"
 			case p.Descends(g.book.owns):
@@ -142,9 +182,19 @@ func (g *Gateway) keepAgentsOut(next http.Handler) http.Handler {
 				return
 			}
 		}
-		g.complain("record refused operator", g.log.note(r.Context(), "", event.OperatorRefused{Path: escape(r.URL.Path, 128), Reason: why, Peer: who}))
-		fail(w, api.Fail("operator_refused", why))
+		g.keptOut(w, r, why, who)
 	})
+}
+
+// keptOut records and answers a refusal. Anybody on the machine can reach this door, so the log counts what comes too
+// often, as it does for agents.
+func (g *Gateway) keptOut(w http.ResponseWriter, r *http.Request, why string, who event.Peer) {
+	path := escape(r.URL.Path, 128)
+	counted := event.AuthorizationDenied{Call: event.Call{Peer: who}, Method: path, Reason: "operator_refused", Detail: why}
+	if g.log.w.Load() != nil && g.denied.admit("operators' door", counted, boot(), len(event.Encode(counted))+denialRecord) {
+		g.complain("record refused operator", g.log.note(r.Context(), "", event.OperatorRefused{Path: path, Reason: why, Peer: who}))
+	}
+	fail(w, api.Fail("operator_refused", why))
 }
 
 // verb reads one request strictly, checks its proof, and answers.
@@ -192,11 +242,12 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 		return opRequest{}, api.Fail("proof_required", "")
 	}
 	req.who = e.Proof.Kind
-	if route.Path == api.PathInit || route.Path == api.PathUnlock {
+	switch route.Path {
+	case api.PathInit, api.PathUnlock:
 		return req, nil // these open a slot themselves
 	}
-	if s := g.vault.State(); s == vault.Absent || s == vault.Locked && !g.open.Load() {
-		return opRequest{}, api.Fail("vault_"+s.String(), "")
+	if err := g.ready(); err != nil {
+		return opRequest{}, err
 	}
 	return req, g.proof.Verify(r.Context(), e.Proof, route.Path, e.Args)
 }

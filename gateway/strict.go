@@ -13,12 +13,18 @@ import (
 	"sallyport/gateway/api"
 )
 
+// maxTokens bounds a document's parts: bodies are one string each, and a token costs far more memory than its bytes.
+const maxTokens = 1 << 16
+
 // strict makes one token pass over a document and refuses what a later decoder would take silently: null for every
 // type, keys that differ in case alone, any depth. The decoder itself refuses duplicate keys, bad UTF-8 and trailing data.
 func strict(doc []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	var seen []map[string]bool // lower-cased keys of each open object; nil for an array
-	for {
+	for n := 0; ; n++ {
+		if n > maxTokens {
+			return fmt.Errorf("more than %d tokens", maxTokens)
+		}
 		depth := d.StackDepth()
 		kind, length := d.StackIndex(depth)
 		t, err := d.ReadToken()
@@ -30,7 +36,7 @@ func strict(doc []byte) error {
 		}
 		switch t.Kind() {
 		case jsontext.KindNull:
-			return fmt.Errorf("null at %s", d.StackPointer())
+			return fmt.Errorf("null at %q", pointer(d.StackPointer()))
 		case jsontext.KindBeginObject, jsontext.KindBeginArray:
 			if depth >= api.DepthLimit {
 				return fmt.Errorf("nested deeper than %d", api.DepthLimit)
@@ -48,7 +54,7 @@ func strict(doc []byte) error {
 			}
 			key := strings.ToLower(t.String())
 			if seen[len(seen)-1][key] {
-				return fmt.Errorf("key %q twice but for its case", key)
+				return fmt.Errorf("key %q twice but for its case", pointer(jsontext.Pointer(key)))
 			}
 			seen[len(seen)-1][key] = true
 		}
