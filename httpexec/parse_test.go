@@ -79,6 +79,10 @@ func TestRefusedURLs(t *testing.T) {
 		{"https://example.com/?=1", "empty key"},
 		{"https://example.com/?a=%00", "NUL"},
 		{"https://example.com/?_method=DELETE", "method"},
+		{"https://example.com/?.method=DELETE", "method"},
+		{"https://example.com/?+_METHOD=DELETE", "method"},
+		{"https://example.com/?_method[]=DELETE", "method"},
+		{"https://example.com/?x.http.method.override=DELETE", "method"},
 		{"https://example.com/?a=" + strings.Repeat("x", 9000), "8 KiB"},
 	} {
 		_, err := ParseRequest(Input{URL: c.url})
@@ -163,6 +167,9 @@ func TestQuery(t *testing.T) {
 			"?state=open&STATE=all":   "twice",
 			"?State=open":             "twice",
 			"?state=open&%73tate=all": "twice",
+			"?state=open&+state=all":  "twice", // PHP drops the space
+			"?state=open&state[]=all": "twice",
+			"?state=open&state[x]=a":  "twice",
 			"?state=all":              "state",
 			"?state=openx":            "state",
 			"":                        "missing",
@@ -170,6 +177,13 @@ func TestQuery(t *testing.T) {
 			_, err := r.Match(parse(t, Input{URL: "https://example.com/s" + u}))
 			wantError(t, err, "rule_mismatch", word)
 		}
+		for rule, query := range map[string]string{"user_id=5": "user_id=5&user.id=6", "a_b=1": "a_b=1&a[b=2", "page[size]=9": "page[size]=9&page=1"} {
+			r := rules(t, bearer("GET https://example.com/s?"+strings.NewReplacer("[", "%5B", "]", "%5D").Replace(rule)))
+			_, err := r.Match(parse(t, Input{URL: "https://example.com/s?" + query}))
+			wantError(t, err, "rule_mismatch", "twice")
+		}
+		r = rules(t, bearer("GET https://example.com/s?page%5Bsize%5D=9"))
+		match(t, r, parse(t, Input{URL: "https://example.com/s?page[size]=9&page[number]=2"}))
 	})
 }
 

@@ -49,10 +49,31 @@ func checkQuery(p pair) error {
 		return errors.New("query is not UTF-8")
 	case strings.Contains(p.name, "\x00") || strings.Contains(p.value, "\x00"):
 		return errors.New("query holds a NUL")
-	case strings.EqualFold(p.name, "_method") || methodOverride(strings.ToLower(p.name)):
+	case sameKey(p.name, "_method") || methodOverride(strings.ReplaceAll(flatKey(p.name), "_", "-")):
 		return errors.New("query key " + quote(p.name) + " overrides the method; name the method itself")
 	}
 	return nil
+}
+
+// sameKey tells whether some framework reads two query keys as one: many fold the case; PHP drops spaces before a key
+// and takes dots, spaces and a lone bracket for "_"; PHP, Rails and qs read k[] and k[x] as a value of k.
+func sameKey(a, b string) bool {
+	if flatKey(a) == flatKey(b) {
+		return true
+	}
+	x, inA := baseKey(a)
+	y, inB := baseKey(b)
+	return inA != inB && x == y
+}
+
+var flat = strings.NewReplacer(".", "_", " ", "_", "[", "_")
+
+func flatKey(k string) string { return strings.ToLower(flat.Replace(strings.TrimLeft(k, " "))) }
+
+// baseKey is what stands before a key's bracket.
+func baseKey(k string) (base string, bracket bool) {
+	k, _, bracket = strings.Cut(strings.TrimLeft(k, " "), "[")
+	return flatKey(k), bracket
 }
 
 // withQuery appends the entries of m in the order of their keys.

@@ -140,7 +140,7 @@ func parseQueryPattern(s string) ([]pair, error) {
 		if err := checkQuery(pair{name: key}); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(out, func(o pair) bool { return strings.EqualFold(o.name, key) }) {
+		if slices.ContainsFunc(out, func(o pair) bool { return sameKey(o.name, key) }) {
 			return nil, fmt.Errorf("query key %s is written twice", quote(key))
 		}
 		out = append(out, p)
@@ -222,12 +222,12 @@ func (r rule) coversPath(segs []string) bool {
 }
 
 // constrains returns "" if p's key is in q exactly once with a matching value. A twin
-// in other case counts: some frameworks fold the case of keys.
+// that some framework reads as the same key counts.
 func (p pair) constrains(q []pair) string {
 	key := "query key " + quote(p.name)
 	found := -1
 	for i, o := range q {
-		if !strings.EqualFold(o.name, p.name) {
+		if !sameKey(o.name, p.name) {
 			continue
 		}
 		if found >= 0 || o.name != p.name {
