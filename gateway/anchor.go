@@ -30,7 +30,8 @@ const useAnchor = "anchor"
 // bounds compares vault and log both ways, and says what contradicts: the log has seen change counter of the vault, and
 // the vault has sealed a head of the log.
 func (g *Gateway) bounds(ctx context.Context, counter uint64) (contradiction string, err error) {
-	if have := g.vault.Snapshot().Counter; counter > have {
+	snap := g.vault.Snapshot()
+	if have := snap.Counter; counter > have {
 		return fmt.Sprintf("the log has seen change %d of the vault, the vault is at %d: it was put back to an older copy", counter, have), nil
 	}
 	clear, _, box, err := g.db.Anchor(ctx)

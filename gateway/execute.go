@@ -40,8 +40,8 @@ func (o *outcome) settled(word, reason, detail string) {
 		return
 	}
 	o.reason = reason
-	if o.reason == "" {
-		o.reason = word
+	if reason == "" || api.Lookup(reason).Name != reason {
+		o.reason = word // an executor's finer word stays in the detail
 	}
 	o.fail = api.Fail(o.reason, detail)
 }
@@ -129,9 +129,8 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 	var stdout, stderr capped
 	ow, ew := set.Writer(&stdout), set.Writer(&stderr)
 	r, err := conn.Run(ctx, p.ssh, p.ssh1.match, ow, ew)
-	complete := r.Outcome == sshexec.Confirmed && !r.PipesHeld
 	for _, w := range []*scrub.Writer{ow, ew} {
-		hits, werr := w.Close(complete)
+		hits, werr := w.Close(r.Complete())
 		out.reflected += hits
 		err = errors.Join(err, werr)
 	}

@@ -65,7 +65,7 @@ type state struct {
 	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet
 	unrecorded atomic.Bool // a loss of authority could not be written: nobody is granted anything
 	compiled   atomic.Pointer[targets]
-	release    func() error // the home's lock
+	letGo      func() error // the home's lock
 }
 
 // New opens what is on disk, tells the log what a crash left open, and returns a gateway that is locked or has no vault.
@@ -93,7 +93,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 
 // load takes the home's lock and opens database, vault and log, in that order.
 func (g *Gateway) load(ctx context.Context) (err error) {
-	if g.release, err = g.cfg.Home.Prepare(); err != nil {
+	if g.letGo, err = g.cfg.Home.Prepare(); err != nil {
 		return err
 	}
 	if g.db, err = store.Open(ctx, g.cfg.Home.Database()); err != nil {
@@ -162,8 +162,8 @@ func (g *Gateway) shut() error {
 	if g.db != nil {
 		err = errors.Join(err, g.db.Close())
 	}
-	if g.release != nil {
-		err = errors.Join(err, g.release())
+	if g.letGo != nil {
+		err = errors.Join(err, g.letGo())
 	}
 	return err
 }

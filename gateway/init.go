@@ -9,6 +9,7 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
+	"sallyport/gateway/home"
 	"sallyport/vault"
 )
 
@@ -34,8 +35,8 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	if err != nil {
 		return api.Created{}, err
 	}
-	dir := g.cfg.Home.Log()
-	w, err := auditlog.Create(dir, id, "sallyport/"+draft.VaultID, []string{recipient, draft.RecoveryRecipient}, auditlog.Options{})
+	recipients := []string{recipient, draft.RecoveryRecipient}
+	w, err := auditlog.Create(g.cfg.Home.Log(), id, origin(draft.VaultID), recipients, auditlog.Options{})
 	if err != nil {
 		return api.Created{}, fmt.Errorf("create audit log: %w", err)
 	}
@@ -46,7 +47,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	}
 	b, err := g.batch(true, evs) // ids and numbers alone: clear
 	if err == nil {
-		err = draft.Commit(ctx, map[string][]byte{logIdentity: id}, b.Bytes())
+		err = draft.Commit(ctx, map[string][]byte{logIdentity: id, logMaker: encode(maker{draft.VaultID, recipient, draft.RecoveryRecipient})}, b.Bytes())
 	}
 	if err != nil {
 		return api.Created{}, errors.Join(fmt.Errorf("create vault: %w", err), g.log.close())
@@ -67,5 +68,18 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	return api.Created{VaultID: draft.VaultID, RecoveryIdentity: draft.RecoveryIdentity, ReaderIdentity: reader, AuditPub: pub, Fingerprint: fingerprint}, nil
 }
 
-// logIdentity is the log's identity key among the vault's internal secrets.
-const logIdentity = "log identity"
+// Names among the vault's internal secrets.
+const (
+	logIdentity = "log identity" // the log's identity key
+	logMaker    = "log maker"    // what a new log of the same identity is made from
+)
+
+// maker is what a log is made from besides its identity.
+type maker struct {
+	VaultID  string `json:"vaultId"`
+	Reader   string `json:"reader"`   // age recipients
+	Recovery string `json:"recovery"` // always among the log's
+}
+
+// origin names the log of a vault.
+func origin(vaultID string) string { return home.Product + "/" + vaultID }

@@ -43,6 +43,7 @@ type opHandler func(r opRequest) (any, error)
 func (g *Gateway) handlers() map[string]opHandler {
 	return map[string]opHandler{
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
+		api.PathRelease:       g.opRelease,
 		api.PathCredentialAdd: g.opCredentialAdd, api.PathCredentialList: g.opCredentialList, api.PathCredentialRemove: g.opCredentialRemove,
 		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetRemove: g.opTargetRemove,
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
@@ -243,7 +244,7 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 	}
 	req.who = e.Proof.Kind
 	switch route.Path {
-	case api.PathInit, api.PathUnlock:
+	case api.PathInit, api.PathUnlock, api.PathRelease:
 		return req, nil // these open a slot themselves
 	}
 	if err := g.ready(); err != nil {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -267,7 +268,7 @@ func hostKeys(ctx context.Context, a api.HostArgs) ([]string, error) {
 	if a.Enrol {
 		keys, err := sshexec.Enrol(ctx, a.Address, a.AllowNetwork)
 		if err != nil {
-			return nil, api.Fail("dial_failed", err.Error())
+			return nil, enrolFault(err)
 		}
 		return keys, nil
 	}
@@ -276,6 +277,14 @@ func hostKeys(ctx context.Context, a api.HostArgs) ([]string, error) {
 		return nil, api.Fail("invalid_request", "hostKey: "+err.Error())
 	}
 	return keys, nil
+}
+
+// enrolFault is why a host's keys could not be asked for.
+func enrolFault(err error) error {
+	if _, ok := errors.AsType[*sshexec.RequestError](err); ok {
+		return requestFault(err)
+	}
+	return dialFault(err)
 }
 
 // proveShell logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given

@@ -54,6 +54,21 @@ func (g *Gateway) opUnlock(r opRequest) (any, error) {
 	return g.status(), nil
 }
 
+func (g *Gateway) opRelease(r opRequest) (any, error) {
+	var a api.ReleaseArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	if r.proof.Kind != "passphrase" {
+		return nil, api.Fail("proof_required", "leaving quarantine opens a slot: give the passphrase")
+	}
+	err := g.proof.Guard(r.ctx, func() error { return g.release(r.ctx, []byte(r.proof.Value), r.who, a.AcceptLogHead) })
+	if err != nil {
+		return nil, err
+	}
+	return g.status(), nil
+}
+
 func (g *Gateway) opLock(r opRequest) (any, error) {
 	if err := g.lock(r.ctx, r.who, "operator"); err != nil {
 		if g.vault.State() == vault.Locked {

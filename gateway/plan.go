@@ -156,10 +156,7 @@ func (p *plan) bindHTTP(t *targets) {
 	}
 	p.http = req
 	p.operation = req.Method() + " " + req.Path()
-	p.summary = escape(req.Method()+" "+req.URL(), 2048)
-	if n := len(req.Body()); n > 0 {
-		p.summary += fmt.Sprintf("\nbody: %d bytes, sha256:%x%s", n, sha256.Sum256(req.Body()), block(string(req.Body()), 4096))
-	}
+	p.summary = shownHTTP(req)
 	var hit []*httpCredential
 	var m httpexec.Match
 	refused := (*httpexec.RequestError)(nil)
@@ -193,7 +190,7 @@ func (p *plan) bindHTTP(t *targets) {
 func (p *plan) bindSSH(t *targets) {
 	p.operation = p.ssh.Class()
 	p.effect = "write" // what a command does can't be read off its words
-	p.summary = escape("ssh "+p.target+": "+p.ssh.Line(), 4096)
+	p.summary = shownSSH(p.target, p.ssh)
 	if t == nil {
 		return
 	}

@@ -17,7 +17,9 @@ import (
 func (g *Gateway) recover(ctx context.Context) error {
 	w, left, err := auditlog.Open(g.cfg.Home.Log(), auditlog.Options{})
 	if errors.Is(err, auditlog.ErrNoLog) {
-		return fmt.Errorf("open audit log: the vault is here and its log is gone; put the folder back before starting: %w", err)
+		// Nothing can be recorded, so nothing is done: only the operator's word makes a new log beside this vault.
+		g.vault.Quarantine(noLog)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open audit log: %w", err)
@@ -65,14 +67,19 @@ func (g *Gateway) voidRows(ctx context.Context) error {
 	})
 }
 
-// compareAnchor refuses a log that ends before the head the vault last saw: it was cut or put back.
+// noLog is why a vault without its log is quarantined.
+const noLog = "its audit log is gone: put the folder back, or accept that with `sp vault release --accept-log-head`"
+
+// compareAnchor quarantines beside a log that ends before the head the vault last saw: it was cut or put back.
 func (g *Gateway) compareAnchor(ctx context.Context) error {
 	seq, _, _, err := g.db.Anchor(ctx)
 	if err != nil {
 		return err
 	}
 	if have := g.log.head(); have.Seq < seq {
-		return fmt.Errorf("audit log ends at record %d, and the vault has seen record %d: the log was cut or replaced; restore it before starting", have.Seq, seq)
+		reason := fmt.Sprintf("the audit log ends at record %d and the vault has seen record %d: put the log back, or accept it as it is with `sp vault release --accept-log-head`", have.Seq, seq)
+		g.vault.Quarantine(reason)
+		return g.log.note(ctx, "", event.VaultQuarantined{Reason: reason})
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"sallyport/gateway/peer"
 )
 
-// escape makes agent-controlled text safe to show: control, format (bidi marks among them) and unprintable characters
-// become \u escapes, and it ends after limit bytes.
+// escape makes agent-controlled text safe to show: control, format (bidi marks among them), unprintable and unseen
+// characters become \u escapes, and it ends after limit bytes.
 func escape(s string, limit int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -25,7 +25,7 @@ func escape(s string, limit int) string {
 			b.WriteString(hexByte(s[i]))
 		case r == '\n':
 			b.WriteString(`\n`)
-		case r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Zs, r):
+		case r == ' ' || unicode.IsGraphic(r) && !unicode.In(r, unicode.Cf, unicode.Zs, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && r != blankBraille:
 			b.WriteRune(r)
 		default:
 			b.WriteString(quoteRune(r))
@@ -33,6 +33,9 @@ func escape(s string, limit int) string {
 	}
 	return b.String()
 }
+
+// blankBraille is graphic to Unicode and a space to the eye.
+const blankBraille = '\u2800'
 
 // block shows a text of several lines, each marked, so that none can pass for a line of the card itself.
 func block(s string, limit int) string {

@@ -22,15 +22,17 @@ func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string
 	case vault.Absent:
 		return api.Fail("vault_absent", "")
 	case vault.Ready:
-		if err := g.checkPassphrase(ctx, passphrase); err != nil {
-			return err
-		}
-		return nil // already open, and whoever asks may know
+		return g.checkPassphrase(ctx, passphrase) // already open, and whoever asks may know
 	}
+	return g.openVault(ctx, passphrase, nil, func() event.Event { return event.VaultUnlocked{Operator: operator} })
+}
+
+// openVault is unlock's work, and release's: accept, if not nil, stands in the place of comparing vault and log. done is
+// what is recorded in the end. g.door is held.
+func (g *Gateway) openVault(ctx context.Context, passphrase []byte, accept func() error, done func() event.Event) error {
 	if err := g.vault.Unlock(ctx, vault.Passphrase(passphrase)); err != nil {
 		if errors.Is(err, vault.ErrQuarantined) {
-			g.complain("record quarantine", g.log.note(ctx, "", event.VaultQuarantined{Reason: err.Error()}))
-			return api.Fail("vault_quarantined", err.Error())
+			return g.quarantined(ctx, err.Error())
 		}
 		return wrongIs(err)
 	}
@@ -38,15 +40,12 @@ func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string
 	defer g.authority.Unlock()
 	g.opening.Store(true)
 	defer g.opening.Store(false)
-	if err := g.rebuild(ctx); err != nil {
-		g.vault.Lock()
-		return fmt.Errorf("rebuild after unlock: %w", err)
+	err := g.rebuild(ctx, accept)
+	if err == nil {
+		err = g.log.note(ctx, "", done())
 	}
-	if g.vault.State() != vault.Ready {
-		return api.Fail("vault_quarantined", g.vault.Reason())
-	}
-	if err := g.log.note(ctx, "", event.VaultUnlocked{Operator: operator}); err != nil {
-		g.vault.Lock()
+	if err != nil {
+		g.vault.Lock() // a quarantined one stays so
 		return err
 	}
 	g.complain("anchor", g.anchor(ctx))
@@ -54,23 +53,44 @@ func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string
 	return nil
 }
 
+// quarantined records why, and says so.
+func (g *Gateway) quarantined(ctx context.Context, reason string) error {
+	g.complain("record quarantine", g.log.note(ctx, "", event.VaultQuarantined{Reason: reason}))
+	return api.Fail("vault_quarantined", reason)
+}
+
 // rebuild replays the log's own parts into the actions table, tells the sealed outbox, compares the two lower bounds,
 // and takes runs and unresolved writes into memory. g.authority is held.
-func (g *Gateway) rebuild(ctx context.Context) error {
+func (g *Gateway) rebuild(ctx context.Context, accept func() error) error {
+	if accept != nil {
+		if err := accept(); err != nil {
+			return err
+		}
+	}
+	if g.log.w.Load() == nil {
+		g.vault.Quarantine(noLog)
+		return api.Fail("vault_quarantined", noLog)
+	}
 	if err := g.drain(ctx); err != nil {
 		return err
 	}
-	counter, err := g.redo(ctx)
+	todo, err := g.redo(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("replay the log: %w", err)
 	}
-	reason, err := g.bounds(ctx, counter)
-	if err != nil {
-		return err
+	if accept == nil {
+		// Before anything is written: what was replayed is not looked at again.
+		reason, err := g.bounds(ctx, todo.counter)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			g.vault.Quarantine(reason)
+			return g.quarantined(ctx, reason)
+		}
 	}
-	if reason != "" {
-		g.vault.Quarantine(reason)
-		return g.log.note(ctx, "", event.VaultQuarantined{Reason: reason})
+	if err := g.db.Redo(ctx, todo.upto, todo.rows); err != nil {
+		return err
 	}
 	if forged := g.vault.Forged(); len(forged) > 0 {
 		g.cfg.Log.Warn("rows that this vault did not write are ignored", "rows", forged)
@@ -92,19 +112,26 @@ func (g *Gateway) rebuild(ctx context.Context) error {
 	return nil
 }
 
-// redo replays own parts after the applied position; it returns the highest manifest counter they name.
-func (g *Gateway) redo(ctx context.Context) (counter uint64, err error) {
+// replayed is what own parts after the applied position say.
+type replayed struct {
+	rows    []store.Action
+	upto    uint64 // the last record looked at
+	counter uint64 // the highest manifest counter named
+}
+
+// redo reads own parts after the applied position; it writes nothing.
+func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 	applied, err := g.db.Applied(ctx)
 	if err != nil {
-		return 0, err
+		return replayed{}, err
 	}
+	out := replayed{upto: applied}
 	rows := map[[16]byte]*store.Action{}
-	upto := applied
 	for r, err := range g.log.w.Load().Own(applied) {
 		if err != nil {
-			return 0, err
+			return replayed{}, err
 		}
-		upto = max(upto, r.Seq)
+		out.upto = max(out.upto, r.Seq)
 		if r.Kind == auditlog.Note {
 			continue
 		}
@@ -116,15 +143,14 @@ func (g *Gateway) redo(ctx context.Context) (counter uint64, err error) {
 		row.Seq = r.Seq
 		n, err := g.redo1(row, r)
 		if err != nil {
-			return 0, fmt.Errorf("record %d: %w", r.Seq, err)
+			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
-		counter = max(counter, n)
+		out.counter = max(out.counter, n)
 	}
-	list := make([]store.Action, 0, len(rows))
 	for _, row := range rows {
-		list = append(list, *row)
+		out.rows = append(out.rows, *row)
 	}
-	return counter, g.db.Redo(ctx, upto, list)
+	return out, nil
 }
 
 // redo1 takes one intent or result into its row.

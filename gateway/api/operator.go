@@ -53,6 +53,7 @@ const (
 	PathInit             = "vault/init"        // {} -> Created; the proof's value becomes the passphrase
 	PathUnlock           = "vault/unlock"      // {} -> Status
 	PathLock             = "vault/lock"        // {} -> Status
+	PathRelease          = "vault/release"     // ReleaseArgs -> Status; leaves quarantine
 	PathStop             = "gateway/stop"      // {} -> {}
 	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
 	PathCredentialList   = "credential/list"   // {} -> []Credential
@@ -74,6 +75,7 @@ const (
 // Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
 var Routes = []Route{
 	{Path: PathStatus}, {Path: PathInit, Proof: true}, {Path: PathUnlock, Proof: true}, {Path: PathLock}, {Path: PathStop},
+	{Path: PathRelease, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialRemove, Proof: true},
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
@@ -104,6 +106,12 @@ type Created struct {
 	ReaderIdentity   string `json:"readerIdentity"`
 	AuditPub         string `json:"auditPub"` // path
 	Fingerprint      string `json:"fingerprint"`
+}
+
+// ReleaseArgs of vault/release: AcceptLogHead says that the log is right as it is, though it ends before what the vault
+// has seen, or is gone.
+type ReleaseArgs struct {
+	AcceptLogHead bool `json:"acceptLogHead,omitzero"`
 }
 
 // NameArgs name a credential or a target.

@@ -52,6 +52,20 @@ func (d *DB) Redo(ctx context.Context, upto uint64, a []Action) error {
 	})
 }
 
+// ResetApplied lowers the covered sequence to seq where it is above: the log ends before it, by the operator's word.
+func (d *DB) ResetApplied(ctx context.Context, seq uint64) error {
+	at, err := number(seq)
+	if err != nil {
+		return fmt.Errorf("reset applied sequence: %w", err)
+	}
+	return d.Change(ctx, func(t *Tx) error {
+		if err := t.one(`UPDATE log_applied SET seq = min(seq, ?) WHERE one = 1`, at); err != nil {
+			return fmt.Errorf("reset applied sequence: %w", err)
+		}
+		return nil
+	})
+}
+
 // Applied returns the log sequence that Redo has covered.
 func (d *DB) Applied(ctx context.Context) (seq uint64, err error) {
 	if err := d.r.QueryRowContext(ctx, `SELECT seq FROM log_applied WHERE one = 1`).Scan(&seq); err != nil {

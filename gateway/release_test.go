@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+)
+
+// A07, A24, V03: a log that was cut, is gone, or a vault put back to an older copy: nothing is allowed before the
+// operator's word, and that word is recorded.
+func TestQuarantineAndRelease(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	early := snapshot(t, r.dir)
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.approveAll(ctx, "run")
+	if got := code(r.agent().ask("call", call0(up.URL+"/1", "POST"))); got != "confirmed" {
+		t.Fatal(got)
+	}
+	r.stop()
+	replace := func(dir string, names ...string) {
+		for _, name := range names {
+			os.RemoveAll(filepath.Join(dir, name))
+			if _, err := os.Stat(filepath.Join(early, name)); err == nil {
+				if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(early, name))); err != nil {
+					b, err := os.ReadFile(filepath.Join(early, name))
+					if err != nil {
+						t.Fatal(err)
+					}
+					os.WriteFile(filepath.Join(dir, name), b, 0o600)
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil   func(dir string)
+		atStart bool // known before the vault is opened
+	}{
+		"log cut": {func(dir string) { replace(dir, "audit") }, true},
+		"log gone": {func(dir string) {
+			os.RemoveAll(filepath.Join(dir, "audit"))
+			os.Remove(filepath.Join(dir, "audit.pub"))
+		}, true},
+		"older vault":     {func(dir string) { replace(dir, "vault.db", "vault.db-wal", "vault.db-shm") }, false},
+		"nothing at all ": {func(string) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := snapshot(t, r.dir)
+			c.spoil(dir)
+			again := newRig(t, dir)
+			broken := name != "nothing at all "
+			if got := again.vault.State().String(); (got == "quarantined") != c.atStart {
+				t.Fatalf("at start: %s", got)
+			}
+			proof := &api.Proof{Kind: "passphrase", Value: testPassphrase}
+			_, err := again.opUnlock(opRequest{ctx: ctx, who: "passphrase", proof: proof})
+			if broken != (err != nil && refusalOf(err).Code == "vault_quarantined") {
+				t.Fatalf("unlock: %v", err)
+			}
+			release := func(value string, accept bool) string {
+				_, err := again.opRelease(opRequest{ctx: ctx, who: "passphrase", args: encode(api.ReleaseArgs{AcceptLogHead: accept}),
+					proof: &api.Proof{Kind: "passphrase", Value: value}})
+				if err == nil {
+					return ""
+				}
+				return refusalOf(err).Code
+			}
+			if !broken {
+				if got := release(testPassphrase, true); got != "invalid_request" {
+					t.Fatalf("release of a vault that is well: %q", got)
+				}
+				return
+			}
+			if got := code(again.agent().ask("call", call0(up.URL+"/2", "POST"))); got != "vault_quarantined" {
+				t.Errorf("a call: %s", got)
+			}
+			if got := release("not the passphrase", true); got != "proof_wrong" {
+				t.Errorf("release, wrong: %q", got)
+			}
+			if got := release(testPassphrase, false); got == "" {
+				t.Error("released without accepting the log")
+			}
+			if got := again.vault.State().String(); got != "quarantined" {
+				t.Errorf("still: %s", got)
+			}
+			if got := release(testPassphrase, true); got != "" {
+				t.Fatalf("release: %q", got)
+			}
+			if got := again.vault.State().String(); got != "ready" {
+				t.Fatalf("released: %s", got)
+			}
+			// It stays well: the next start and unlock compare again.
+			again.stop()
+			third := newRig(t, dir)
+			third.unlock()
+			third.stop()
+			evs := events(t, dir, r.created.ReaderIdentity)
+			if count(evs, "vault_released") != 1 {
+				t.Fatalf("log: %v", kinds(evs))
+			}
+			for _, e := range evs {
+				if x, ok := e.(event.VaultReleased); ok && (!x.AcceptedLog || x.Operator != "passphrase" || x.Reason == "") {
+					t.Errorf("recorded: %+v", x)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sallyport/httpexec"
+	"sallyport/sshexec"
+)
+
+// What the card says of an action: all that decides its effect. Whatever is too long to be shown is said to be there,
+// with its size and digest, so that nothing is approved behind an ellipsis.
+const (
+	shownWhole = 40 << 10 // bytes, escaped: a URL or a header is never longer
+	shownLine  = 16 << 10 // of a command
+	shownBytes = 4 << 10  // of a body or stdin
+)
+
+// shownHTTP is a request line by line: method and URL, the caller's own headers, the body.
+func shownHTTP(q httpexec.Request) string {
+	var b strings.Builder
+	b.WriteString(escape(q.Method()+" "+q.URL(), shownWhole))
+	headers := q.Headers()
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		b.WriteString("\nheader " + escape(name+": "+headers[name], shownWhole))
+	}
+	if len(q.Body()) > 0 {
+		b.WriteString("\n" + shownData("body", q.Body()))
+	}
+	return b.String()
+}
+
+// shownSSH is a command as the login shell gets it, and what it is fed.
+func shownSSH(target string, c sshexec.Command) string {
+	var b strings.Builder
+	line := c.Line()
+	b.WriteString(escape("ssh "+target+": "+line, shownLine))
+	if len(line) > shownLine/2 { // escaped it may have been cut
+		fmt.Fprintf(&b, "\ncommand: %d bytes, sha256:%x", len(line), sha256.Sum256([]byte(line)))
+	}
+	if len(c.Stdin()) > 0 {
+		b.WriteString("\n" + shownData("stdin", c.Stdin()))
+	}
+	return b.String()
+}
+
+func shownData(what string, data []byte) string {
+	head := fmt.Sprintf("%s: %d bytes, sha256:%x", what, len(data), sha256.Sum256(data))
+	if len(data) > shownBytes {
+		head += fmt.Sprintf("; the first %d are", shownBytes)
+	}
+	return head + block(string(data[:min(len(data), shownBytes+1)]), shownBytes)
+}
