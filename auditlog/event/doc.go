@@ -1,5 +1,5 @@
-// Package event is what the audit log means: the typed events, their one canonical form, and the two folds, Sessions and
-// Activity. It is pure: no I/O, no clock, no key.
+// Package event is what the audit log means: the typed events, their one canonical form, the two folds, Sessions and
+// Activity, and the checks of meaning. It is pure: no I/O, no clock, no secret key.
 //
 // # Form
 //
@@ -10,6 +10,59 @@
 //
 // A name is never given to another event. A field that is added to an event later is marked ?, so that old logs decode.
 // No event has a map, an interface or a free value: a secret has no field to be in.
+//
+// # Meaning
+//
+// [Check] reads a log in its order and names each breach of what a gateway promises. The vault is closed until the
+// log's first life creates it or vault_unlocked opens it; gateway_started, gateway_stopped, vault_locked and
+// vault_quarantined close it. All of those void every grant. A grant is also ended by grant_revoked, epoch_ended,
+// run_orphaned, run_ended, run_revoked, by another epoch of the same process, by its time (against the commit's, one
+// second of grace, as it is told in whole seconds) and by its uses, each of which an intent takes for good.
+//
+// A grant can end by itself between a call's decision and its intent. The gate then refuses, and the result's outcome
+// is denied: such a call was never executed, and is no breach. Where a crash hid the result it is counted as doubtful.
+// Locks and revocations wait for every call before they are recorded, so after them an intent is a breach whatever came
+// of it. A grant told between gateway_started and vault_unlocked was in the outbox of a gateway that crashed: it is void.
+//
+// An approval's signature is a WebAuthn assertion, ES256 on P-256 or EdDSA on Ed25519, user present and verified, whose
+// challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey that the log enrolled before.
+//
+// The rules:
+//
+//   - call_while_locked: a call while the vault was locked or no gateway ran
+//   - call_after_revocation: a call of a run after its run_revoked
+//   - call_after_run_ended: a call of a run after its run_ended
+//   - call_of_unknown_run: a call of a run that was never opened
+//   - call_without_grant: a call that names no grant issued before it
+//   - call_of_other_epoch: a call by a grant of another run or epoch
+//   - call_beyond_grant: a call whose tool, credential or plan its grant does not cover
+//   - call_past_uses: a call by a grant that is used up
+//   - call_past_time: an executed call by a grant whose time was over when the intent was committed
+//   - call_after_epoch: an executed call by a grant of an epoch that had ended or been replaced
+//   - call_after_grant: an executed call by a grant that had been revoked or voided
+//   - call_without_approval: a call that names an approval which was not given, was not for this plan, or was used before
+//   - intent_twice: two intents of one action
+//   - intent_left_open: an intent that a later gateway_started found open and did not tell as unresolved
+//   - result_without_intent: a result of an action that was not called
+//   - result_twice: two results of one action
+//   - result_of_other_call: a result whose run or epoch is not its intent's
+//   - grant_twice: two grants of one id
+//   - grant_without_end: a grant whose end cannot be read; it counts as void
+//   - grant_without_approval: a grant without an approval of the same run and epoch, or by one that gave another grant
+//   - grant_beyond_approval: a grant wider than its card or than the scope that was approved
+//   - grant_of_ended_epoch: a grant to an epoch that had ended or was never opened
+//   - approval_twice: two approvals of one id
+//   - approval_card_digest: an approval whose card does not have the digest it names
+//   - approval_card_names: an approval whose card is of another approval, run or epoch
+//   - approval_args: an approval whose request is not canonical, or names another approval, card or scope
+//   - approval_passkey: an approval signed by a passkey that was not enrolled then
+//   - approval_signature: an approval whose signature does not verify, or that should have one and has none
+//   - passkey_twice: a passkey enrolled under the credential id of another
+//   - opened_twice: a run or epoch opened a second time
+//   - more: the breaches over 1000, as a number
+//
+// What has ended is remembered by the latest 4096 only: a record that speaks of something older is told as of something
+// unknown, and an id that comes back after so long is taken for a new one.
 //
 // # Catalogue
 //
