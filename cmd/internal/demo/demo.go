@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"sallyport/gateway/home"
@@ -48,6 +50,11 @@ type step struct {
 
 // Run tells the story and returns the exit status: 0 only if all of it held. With Stay it then waits for ctx to end.
 func Run(ctx context.Context, o Options) int {
+	// A reader that goes away (`spd demo | head`) ends the telling, not the story: caught, the signal becomes an error
+	// of a write, and what runs is still ended in order.
+	gone := make(chan os.Signal, 1)
+	signal.Notify(gone, syscall.SIGPIPE)
+	defer signal.Stop(gone)
 	return newDemo(o).run(ctx)
 }
 

@@ -103,7 +103,7 @@ func told(t *testing.T) (*demo, string) {
 }
 
 func TestStory(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	d, out := told(t)
 	for _, c := range checks() {
 		if !strings.Contains(out, "✓ "+c.claim+"\n") {

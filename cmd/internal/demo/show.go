@@ -20,7 +20,7 @@ type screen struct {
 
 func newScreen(w io.Writer) *screen {
 	s := &screen{}
-	s.w = io.MultiWriter(w, &s.kept)
+	s.w = io.MultiWriter(&s.kept, w)
 	if f, ok := w.(*os.File); ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
 		s.color = term.IsTerminal(int(f.Fd()))
 	}
