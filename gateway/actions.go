@@ -21,8 +21,11 @@ import (
 // Deeds live in the log. Here is what memory keeps of them: the actions under way and the latest ones that ended, the
 // unresolved writes, and what waits to be written behind into the actions table.
 
-// recentActions is how many ended actions stay in memory; older ones are read from the table.
-const recentActions = 1024
+// What stays in memory of ended actions: so many, and so many bytes of results. Older ones are read from the table.
+const (
+	recentActions = 1024
+	recentBytes   = 64 << 20
+)
 
 type actions struct {
 	flight atomic.Int64 // reserved and not yet left
@@ -30,7 +33,8 @@ type actions struct {
 
 	mu         sync.Mutex
 	byID       map[string]*action
-	ended      []string          // ids in the order they ended, for the bound
+	ended      []string          // ids in the order they ended, for the bounds
+	bytes      int               // of their results
 	intents    map[string]uint64 // open intents -> sequence
 	behind     []store.Action    // results not yet in the table
 	behindDocs []keptAction      // the same, as documents to seal
@@ -68,7 +72,9 @@ func (s *actions) end(id string, a api.Action) {
 	x.doc = a
 	close(x.done)
 	s.ended = append(s.ended, id)
-	for len(s.ended) > recentActions {
+	s.bytes += len(a.Result)
+	for len(s.ended) > recentActions || s.bytes > recentBytes {
+		s.bytes -= len(s.byID[s.ended[0]].doc.Result)
 		delete(s.byID, s.ended[0])
 		s.ended = s.ended[1:]
 	}

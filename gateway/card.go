@@ -192,6 +192,9 @@ func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() aut
 		g.cards.expire(func(x *card) bool { return x == c }, "audit_unavailable")
 		return nil, api.Fail("audit_unavailable", "")
 	}
+	if d := again(); d.Verdict != authz.Ask { // lost just before the card lay there for expire to find
+		g.cards.expire(func(x *card) bool { return x == c }, string(d.Reason))
+	}
 	select {
 	case v := <-c.answer:
 		return g.answered(ctx, c, v)

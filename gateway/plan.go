@@ -299,9 +299,17 @@ func stricter(a, b string) string {
 	return b
 }
 
-// bodyText gives bytes as text where they are, else in base64.
+// bodyText gives bytes as text where they are, else in base64. JSON spells a control character in six bytes, so a body
+// full of them is no text.
 func bodyText(b []byte) (text, encoding string) {
-	if s := string(b); validText(s) {
+	s := string(b)
+	controls := 0
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+			controls++
+		}
+	}
+	if validText(s) && controls <= len(b)/16 {
 		return s, "utf-8"
 	}
 	return base64.StdEncoding.EncodeToString(b), "base64"
