@@ -64,7 +64,8 @@ type life struct {
 	open    bool
 	stopped bool   // until the next gateway_started nothing can open it
 	first   bool   // the log's first gateway_started was read, and nothing of these since: vault_created may open
-	begun   bool   // a gateway_started was read
+	begun   bool   // somebody began before
+	partial bool   // an operator accepted a log that may lack records: a run may have been opened in those
 	since   uint64 // the record that closed or opened it
 }
 
@@ -86,6 +87,12 @@ func (c *checker) read(e Event) {
 		c.first = false
 	case VaultUnlocked:
 		c.shut("vault_unlocked") // it was locked before, told or not
+		if !c.stopped {
+			c.unlock()
+		}
+	case VaultReleased:
+		c.shut("vault_released")
+		c.begun, c.partial = true, c.partial || e.AcceptedLog
 		if !c.stopped {
 			c.unlock()
 		}

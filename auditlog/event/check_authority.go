@@ -92,27 +92,48 @@ func (c *checker) readAuthority(e Event) {
 	}
 }
 
+// repeated tells a record that gives something a second time. While the vault is closed it is only passed over: the
+// outbox of a database that was put back tells what the log has already.
+func (c *checker) repeated(rule, what, id string) bool {
+	before := c.told(id)
+	if before != 0 && c.open {
+		c.breach(rule, seqs(c.at.Seq, before), what+" %s was told before", id)
+	}
+	return before != 0
+}
+
+// told is the record that gave or ended the thing of this id; 0: neither is known. No two kinds share an id.
+func (c *checker) told(id string) uint64 {
+	if r := c.runs[id]; r != nil {
+		return r.seq
+	}
+	if x := c.epochs[id]; x != nil {
+		return x.seq
+	}
+	if g := c.grants[id]; g != nil {
+		return g.seq
+	}
+	if a := c.approvals[id]; a != nil {
+		return a.seq
+	}
+	end, _ := c.ended.get(id)
+	return end.seq
+}
+
 func (c *checker) runOpened(e RunOpened) {
-	if r := c.runs[e.Run]; r != nil {
-		c.breach(openedTwice, seqs(c.at.Seq, r.seq), "run %s is open already", e.Run)
-		return
+	if !c.repeated(openedTwice, "run", e.Run) {
+		c.openRun(e.Run)
 	}
-	if end, ok := c.ended.get(e.Run); ok {
-		c.breach(openedTwice, seqs(c.at.Seq, end.seq), "run %s had ended", e.Run)
-		return
-	}
-	c.runs[e.Run] = &liveRun{id: e.Run, seq: c.at.Seq, epochs: map[string]*liveEpoch{}}
+}
+
+func (c *checker) openRun(id string) {
+	c.runs[id] = &liveRun{id: id, seq: c.at.Seq, epochs: map[string]*liveEpoch{}}
 }
 
 // epochOpened: another program in the same process replaces the epoch that was there, also before its end is recorded.
 // The client of a revoked run may connect again: such an epoch is recorded and can be given nothing.
 func (c *checker) epochOpened(e EpochOpened) {
-	if x := c.epochs[e.Epoch]; x != nil {
-		c.breach(openedTwice, seqs(c.at.Seq, x.seq), "epoch %s is open already", e.Epoch)
-		return
-	}
-	if end, ok := c.ended.get(e.Epoch); ok {
-		c.breach(openedTwice, seqs(c.at.Seq, end.seq), "epoch %s had ended", e.Epoch)
+	if c.repeated(openedTwice, "epoch", e.Epoch) {
 		return
 	}
 	p := process{id: e.Process.ProcessID}
@@ -121,6 +142,9 @@ func (c *checker) epochOpened(e EpochOpened) {
 	}
 	if old := c.processes[p]; old != nil {
 		c.endEpoch(old, ending{seq: c.at.Seq, why: "epoch_replaced"})
+	}
+	if _, over := c.ended.get(e.Run); c.partial && !over && c.runs[e.Run] == nil {
+		c.openRun(e.Run)
 	}
 	r := c.runs[e.Run]
 	if r == nil {
@@ -198,12 +222,7 @@ func sortedEpochs(m map[string]*liveEpoch) []*liveEpoch {
 // grantIssued gives a grant to an open epoch. One told while the vault is closed is a crash's leftover: it was void
 // before anybody could use it, and its epoch may be told in any order.
 func (c *checker) grantIssued(e GrantIssued) {
-	if g := c.grants[e.Grant]; g != nil {
-		c.breach(grantTwice, seqs(c.at.Seq, g.seq), "grant %s is live already", e.Grant)
-		return
-	}
-	if end, ok := c.ended.get(e.Grant); ok {
-		c.breach(grantTwice, seqs(c.at.Seq, end.seq), "grant %s was issued before", e.Grant)
+	if c.repeated(grantTwice, "grant", e.Grant) {
 		return
 	}
 	g := &grant{id: e.Grant, run: e.Run, epoch: e.Epoch, seq: c.at.Seq, tools: e.ToolScope, credentials: e.CredentialScope}
@@ -270,6 +289,9 @@ func (g *grant) until(when string) bool {
 	g.ends = timeOver(t)
 	return true
 }
+
+// timeOver is the moment from which a grant's time is over for sure: its end is told in whole seconds.
+func timeOver(t time.Time) time.Time { return t.Add(time.Second) }
 
 func cutUses(when, unit string) (int, bool) {
 	if len(when) <= len(unit) || when[len(when)-len(unit):] != unit {

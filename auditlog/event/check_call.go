@@ -1,9 +1,6 @@
 package event
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // intent is a call without a result.
 type intent struct {
@@ -193,6 +190,3 @@ func (s *endings) put(id string, e ending) {
 		s.next = (s.next + 1) % maxEnded
 	}
 }
-
-// timeOver is the moment from which a grant's time is over for sure: its end is told to the second.
-func timeOver(t time.Time) time.Time { return t.Add(time.Second) }

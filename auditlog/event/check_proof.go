@@ -47,12 +47,7 @@ type args struct {
 }
 
 func (c *checker) approvalGranted(e ApprovalGranted) {
-	if a := c.approvals[e.Approval]; a != nil {
-		c.breach(approvalTwice, seqs(c.at.Seq, a.seq), "approval %s was given before", e.Approval)
-		return
-	}
-	if end, ok := c.ended.get(e.Approval); ok {
-		c.breach(approvalTwice, seqs(c.at.Seq, end.seq), "approval %s was given before", e.Approval)
+	if c.repeated(approvalTwice, "approval", e.Approval) {
 		return
 	}
 	a := &approval{run: e.Run, epoch: e.Epoch, seq: c.at.Seq, scope: e.Scope}
@@ -155,7 +150,9 @@ type passkey struct {
 // passkeyAdded enrols an ES256 (P-256) or EdDSA (Ed25519) key.
 func (c *checker) passkeyAdded(e PasskeyAdded) {
 	if old, ok := c.keys[string(e.CredentialID)]; ok {
-		c.breach(passkeyTwice, seqs(c.at.Seq, old.seq), "passkey %s takes the credential id of another", e.Passkey)
+		if c.open {
+			c.breach(passkeyTwice, seqs(c.at.Seq, old.seq), "passkey %s takes the credential id of another", e.Passkey)
+		}
 		return
 	}
 	k := passkey{seq: c.at.Seq, rpID: e.RPID}

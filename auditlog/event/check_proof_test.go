@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
 	"slices"
 	"strings"
 	"testing"
@@ -40,11 +39,7 @@ func curve(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spki, err := x509.MarshalPKIXPublicKey(k.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spki
+	return spki(t, k.Public())
 }
 
 var wrongProofs = []struct {
@@ -144,7 +139,12 @@ var wrongProofs = []struct {
 	{rule: openedTwice, name: "an ended epoch", wrong: func(s scene) {
 		s.tell(EpochEnded{Run: s.who.run, Epoch: s.who.epoch}, EpochOpened{Run: s.who.run, Epoch: s.who.epoch})
 	}},
-	{rule: openedTwice, name: "an epoch of the life before", wrong: func(s scene) { s.tell(GatewayStarted{}, EpochOpened{Run: s.who.run, Epoch: s.who.epoch}) }},
+	{rule: openedTwice, name: "an epoch of the life before", wrong: func(s scene) {
+		s.tell(GatewayStarted{}, VaultUnlocked{}, EpochOpened{Run: s.who.run, Epoch: s.who.epoch})
+	},
+		right: func(s scene) {
+			s.tell(GatewayStarted{}, EpochOpened{Run: s.who.run, Epoch: s.who.epoch}, VaultUnlocked{})
+		}},
 }
 
 // Signed approvals are counted as such, unsigned ones as such, and no other.

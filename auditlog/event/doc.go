@@ -14,15 +14,16 @@
 // # Meaning
 //
 // [Check] reads a log in its order and names each breach of what a gateway promises. The vault is closed until the
-// log's first life creates it or vault_unlocked opens it; gateway_started, gateway_stopped, vault_locked and
-// vault_quarantined close it. All of those void every grant. A grant is also ended by grant_revoked, epoch_ended,
+// log's first life creates it, or vault_unlocked or vault_released opens it; gateway_started, gateway_stopped,
+// vault_locked and vault_quarantined close it. All of those void every grant. A grant is also ended by grant_revoked, epoch_ended,
 // run_orphaned, run_ended, run_revoked, by another epoch of the same process, by its time (against the commit's, one
 // second of grace, as it is told in whole seconds) and by its uses, each of which an intent takes for good.
 //
 // A grant can end by itself between a call's decision and its intent. The gate then refuses, and the result's outcome
 // is denied: such a call was never executed, and is no breach. Where a crash hid the result it is counted as doubtful.
 // Locks and revocations wait for every call before they are recorded, so after them an intent is a breach whatever came
-// of it. A grant told between gateway_started and vault_unlocked was in the outbox of a gateway that crashed: it is void.
+// of it. What is told before vault_unlocked was in the outbox of a gateway that crashed: such a grant is void, and told
+// twice it is no breach. After a vault_released that accepted the log as it is, a run's opening may be missing.
 //
 // An approval's signature is a WebAuthn assertion, ES256 on P-256 or EdDSA on Ed25519, user present and verified, whose
 // challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey that the log enrolled before.

@@ -121,14 +121,18 @@ func (a *tale) finish(y yes, action, outcome string) {
 
 func (a *tale) done(y yes, what string, each bool) { a.finish(y, a.call(y, what, each), "confirmed") }
 
+func spki(t testing.TB, pub crypto.PublicKey) []byte {
+	b, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // enrol adds the two passkeys.
 func (a *tale) enrol() {
 	for name, pub := range map[string]crypto.PublicKey{"es": a.es.Public(), "ed": a.ed.Public()} {
-		spki, err := x509.MarshalPKIXPublicKey(pub)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		a.tell(PasskeyAdded{Passkey: name, CredentialID: []byte(name), SPKI: spki, RPID: "localhost", Operator: "passphrase"})
+		a.tell(PasskeyAdded{Passkey: name, CredentialID: []byte(name), SPKI: spki(a.t, pub), RPID: "localhost", Operator: "passphrase"})
 	}
 }
 
@@ -167,7 +171,8 @@ func (a *tale) signed(name string, more string, change func(client *string, data
 	}
 }
 
-// whole is a log with everything a sound gateway can leave behind: three lives, the second ended by a crash.
+// whole is a log with everything a sound gateway can leave behind: four lives, the second ended by a crash, the fourth
+// beside a database that was put back.
 func whole(t testing.TB) []Item {
 	a := newTale(t)
 	a.begin()
@@ -235,6 +240,25 @@ func whole(t testing.TB) []Item {
 	a.tell(EpochOpened{Run: back.run, Epoch: back.epoch, Process: back.peer})
 	last := a.approve(back, "r", "run", "agent-run-ends", a.signed("es", "", nil))
 	a.done(last, "r", false)
-	a.call(last, "s", false)
+	// The database was put back: its outbox tells again what the log has, and the operator accepts the log as it is.
+	a.tell(GatewayStopped{Reason: "stop"}, VaultQuarantined{Reason: "older"}, GatewayStarted{Version: "1", ProcessID: 10})
+	a.tell(a.latest(RunOpened{}), a.latest(EpochOpened{}), a.latest(ApprovalGranted{}), a.latest(GrantIssued{}))
+	a.tell(VaultReleased{Reason: "older", Operator: "passphrase", AcceptedLog: true})
+	known := actor{a.id("run"), a.id("ep"), Peer{ProcessID: 400, Started: dawn}} // opened in a part of the log that is gone
+	a.tell(EpochOpened{Run: known.run, Epoch: known.epoch, Process: known.peer})
+	end := a.approve(known, "t", "run", "agent-run-ends", a.signed("es", "", nil))
+	a.done(end, "t", false)
+	a.call(end, "u", false)
 	return a.items
+}
+
+// latest is the last event of a type.
+func (a *tale) latest(like Event) Event {
+	for i := len(a.items) - 1; i >= 0; i-- {
+		if Type(a.items[i].Event) == Type(like) {
+			return a.items[i].Event
+		}
+	}
+	a.t.Fatalf("no %s", Type(like))
+	return nil
 }
