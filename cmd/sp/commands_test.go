@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -73,24 +72,27 @@ func expect(ts *testscript.TestScript, neg bool, err error) {
 	}
 }
 
-// cmdApprove waits for one card and approves it.
-func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
-	if neg {
-		ts.Fatalf("usage: approve [FLAG…]")
+// cmdCard waits for one card and prints it; $CARD is its id.
+func cmdCard(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: card")
 	}
-	var cards []api.Approval
 	until(ts, "a card", func() bool {
-		cmd := exec.Command(filepath.Join(ts.Getenv("BIN"), "sp"), "approvals", "--json")
-		cmd.Env = []string{"SALLYPORT_HOME=" + ts.Getenv("SALLYPORT_HOME")}
-		out, err := cmd.Output()
-		ts.Check(err)
-		ts.Check(json.Unmarshal(out, &cards))
-		return len(cards) > 0
+		ts.Check(ts.Exec("sp", "approvals", "--json"))
+		return strings.TrimSpace(ts.ReadFile("stdout")) != "[]"
 	})
+	var cards []api.Approval
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &cards))
 	if len(cards) != 1 {
 		ts.Fatalf("%d cards wait", len(cards))
 	}
-	cmdOp(ts, false, append([]string{"approve", cards[0].ID}, args...))
+	ts.Setenv("CARD", cards[0].ID)
+}
+
+// cmdApprove waits for one card and approves it.
+func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
+	cmdCard(ts, neg, nil)
+	cmdOp(ts, false, append([]string{"approve", ts.Getenv("CARD")}, args...))
 }
 
 // until asks again and again, and gives up in the end.

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 //
 //	vault                        makes a ready vault in $SALLYPORT_HOME and stops; writes $WORK/{reader,recovery}.txt
 //	op ARG…                      sp ARG… with the operator's passphrase on a descriptor
-//	approve [FLAG…]              waits for a card and says yes to it
+//	card                         waits for the one card and prints it; $CARD is its id
+//	approve [FLAG…]              waits for the one card and says yes to it
 //	exec agent sp ARG…           sp below an agent of its own
 //	exec agent mcp FILE          an MCP client over `sp mcp`; FILE is its steps
 //	exec agent raw FILE          lines for agent.sock, as they stand
@@ -68,7 +69,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(e.Getenv("PASS"), []byte(passphrase+"\n"), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"vault": cmdVault, "op": cmdOp, "approve": cmdApprove,
+			"vault": cmdVault, "op": cmdOp, "card": cmdCard, "approve": cmdApprove,
 			"upstream": cmdUpstream, "arrived": cmdArrived, "ledger": cmdLedger, "sshd": cmdSSHD,
 			"mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear,
 			"get": cmdGet, "decrypt": cmdDecrypt, "search": cmdSearch,
