@@ -26,10 +26,9 @@ type Draft struct {
 	RecoveryIdentity  string // "AGE-SECRET-KEY-PQ-1…"
 	RecoveryRecipient string // "age1pq1…"
 
-	v        *Vault
-	keys     *keys // nil once committed or discarded
-	slots    []Row
-	verifier Row
+	v     *Vault
+	keys  *keys // nil once committed or discarded
+	slots []Row
 }
 
 // Prepare makes the keys of a new vault with a passphrase slot for k and a

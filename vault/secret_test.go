@@ -84,7 +84,7 @@ func TestPrintsRedacted(t *testing.T) {
 			t.Errorf("JSON %s, %v", b, err)
 		}
 		// The search itself must find what it looks for.
-		for _, s := range []string{fmt.Sprintf("%s", s.Bytes()), fmt.Sprintf("%x", s.Bytes()), fmt.Sprintf("%v", s.Bytes())} {
+		for _, s := range []string{string(s.Bytes()), fmt.Sprintf("%x", s.Bytes()), fmt.Sprintf("%v", s.Bytes())} {
 			if !leaks(s, value) {
 				t.Errorf("search misses %s", s)
 			}
