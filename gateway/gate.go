@@ -127,35 +127,50 @@ func (g *Gateway) leave(r *run, c *call) {
 	r.leave(c)
 }
 
-// stopHeld closes the gate for what r holds: dials first, then after the grace everything, and waits until nothing is held.
-// It returns the ids of the calls that were past the gate. The state or flag that refuses new ones is set before.
-func (g *Gateway) stopHeld(r *run) []string {
+// stopHeld ends the calls that r holds and match names: dials first, then after the grace everything, and waits until
+// they have left. It returns the ids of those that were past the gate. What refuses new ones is set before.
+func (g *Gateway) stopHeld(r *run, match func(*call) bool) []string {
 	r.mu.Lock()
 	var left []string
-	held := make([]*call, 0, len(r.held))
+	var held []*call
 	for _, c := range r.held {
+		if !match(c) {
+			continue
+		}
 		held = append(held, c)
 		if c.entered {
 			left = append(left, c.id)
 		}
 	}
-	empty := r.drained()
 	r.mu.Unlock()
 	for _, c := range held {
 		c.cancelDial()
 	}
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	select {
-	case <-empty:
-	case <-t.C:
+	t := time.AfterFunc(grace, func() {
 		for _, c := range held {
 			c.cancel()
 		}
-		<-empty
+	})
+	defer t.Stop()
+	for _, c := range held {
+		<-c.left
 	}
 	slices.Sort(left)
 	return left
+}
+
+// every matches all calls of a run.
+func every(*call) bool { return true }
+
+// departed shows the calls of a list that may have reached somebody, as they ended.
+func (g *Gateway) departed(ids []string) []api.Action {
+	out := []api.Action{}
+	for _, id := range ids {
+		if a, ok := g.acts.get(id); ok && a.Outcome != "denied" && a.Outcome != "not_sent" {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // revoke ends a run for good: memory first, then what is in flight, then row, outbox and log, then pooled connections.
@@ -172,19 +187,14 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 	r.mu.Unlock()
 
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_revoked")
-	left := g.stopHeld(r)
+	left := g.stopHeld(r, every)
 
 	g.authority.Lock()
 	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, g.setRun(r, was, state, ended))
 	g.authority.Unlock()
 	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
 
-	out := api.Revoked{Run: r.show(), Left: []api.Action{}}
-	for _, id := range left {
-		if a, ok := g.acts.get(id); ok && a.Outcome != "denied" && a.Outcome != "not_sent" {
-			out.Left = append(out.Left, a)
-		}
-	}
+	out := api.Revoked{Run: r.show(), Left: g.departed(left)}
 	if err != nil {
 		return out, fmt.Errorf("revoked here, not yet recorded: %w", err)
 	}
@@ -207,7 +217,7 @@ func (g *Gateway) voidAll() (moved []*run) {
 	}
 	var wait sync.WaitGroup
 	for _, r := range runs {
-		wait.Go(func() { g.stopHeld(r) })
+		wait.Go(func() { g.stopHeld(r, every) })
 	}
 	wait.Wait()
 	return moved

@@ -312,3 +312,65 @@ func TestCardShowsEscaped(t *testing.T) {
 	}
 	op[struct{}](r, r.opApprovalDeny, api.IDArgs{ID: c.ID})
 }
+
+// Epoch and grant are revoked alone: what is under way by them ends, and nothing more is done by them.
+func TestRevokeEpochAndGrant(t *testing.T) {
+	arrived := make(chan struct{}, 8)
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		if strings.HasPrefix(q.URL.Path, "/slow") {
+			arrived <- struct{}{}
+			<-q.Context().Done()
+		}
+	})
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "POST "+up.URL+"/**")
+	a := r.agent()
+	approved := func(path string) <-chan api.Response {
+		t.Helper()
+		ch := a.send("call", call0(up.URL+path, "POST"))
+		c := r.card()
+		op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run"})
+		return ch
+	}
+	if got := code(<-approved("/1")); got != "confirmed" {
+		t.Fatal(got)
+	}
+	run := r.book.all()[0]
+	grants := op[[]api.Grant](r, r.opGrantList, struct{}{})
+	if len(grants) != 1 || run.show().State != "active" {
+		t.Fatalf("grants %+v, run %s", grants, run.show().State)
+	}
+	slow := a.send("call", call0(up.URL+"/slow", "POST"))
+	<-arrived
+	out := op[api.Revoked](r, r.opGrantRevoke, api.IDArgs{ID: grants[0].ID})
+	if len(out.Left) != 1 || out.Left[0].Outcome != "sent_unconfirmed" || out.Run.State != "pending" {
+		t.Fatalf("grant revoked: %+v", out)
+	}
+	if got := code(<-slow); got != "sent_unconfirmed" {
+		t.Fatalf("under way: %s", got)
+	}
+	if got := code(<-approved("/2")); got != "confirmed" { // it asked again
+		t.Fatal(got)
+	}
+	out = op[api.Revoked](r, r.opEpochRevoke, api.IDArgs{ID: run.show().Epochs[0].ID})
+	if len(out.Left) != 0 || out.Run.Epochs[0].State != "ended" {
+		t.Fatalf("epoch revoked: %+v", out)
+	}
+	for range 2 { // the same process stays refused, on a new connection too
+		if got := code(a.ask("call", call0(up.URL+"/3", "POST"))); got != "epoch_ended" {
+			t.Fatalf("after the epoch: %s", got)
+		}
+		a = r.agent()
+	}
+	for _, h := range []opHandler{r.opGrantRevoke, r.opEpochRevoke} {
+		if _, err := h(opRequest{ctx: t.Context(), args: encode(api.IDArgs{ID: "gr_x"})}); refusalOf(err).Code != "not_found" {
+			t.Errorf("unknown id: %v", err)
+		}
+	}
+	r.stop()
+	evs := events(t, r.dir, r.created.ReaderIdentity)
+	if count(evs, "grant_revoked") != 1 || count(evs, "epoch_ended") != 1 {
+		t.Fatalf("log: %v", kinds(evs))
+	}
+}

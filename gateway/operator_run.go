@@ -231,6 +231,74 @@ func (g *Gateway) opRunRevoke(r opRequest) (any, error) {
 	return out, nil
 }
 
+// opEpochRevoke ends one epoch: its process stays refused, the run's other epochs keep what they have.
+func (g *Gateway) opEpochRevoke(r opRequest) (any, error) {
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	e := g.book.epoch(a.ID)
+	if e == nil {
+		return nil, api.Fail("not_found", "no epoch of this id lives; see `sp run show`")
+	}
+	left, err := g.endEpoch(r.ctx, e, "operator")
+	return revoked(g, e.run, left, err)
+}
+
+// revoked answers a revocation of part of a run.
+func revoked(g *Gateway, x *run, left []string, err error) (any, error) {
+	if err != nil {
+		g.complain("revoke", err)
+		return nil, api.Fail("not_recorded", "revoked here, not yet recorded")
+	}
+	return api.Revoked{Run: x.show(), Left: g.departed(left)}, nil
+}
+
+// opGrantList shows every live grant.
+func (g *Gateway) opGrantList(r opRequest) (any, error) {
+	out := []api.Grant{}
+	for _, x := range g.book.all() {
+		x.mu.Lock()
+		for _, gr := range x.grants {
+			out = append(out, gr.shown)
+		}
+		x.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b api.Grant) int { return -strings.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// opGrantRevoke ends one grant, and the calls that are under way by it.
+func (g *Gateway) opGrantRevoke(r opRequest) (any, error) {
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	for _, x := range g.book.all() {
+		x.mu.Lock()
+		i := slices.IndexFunc(x.grants, func(gr *grant) bool { return gr.ID == a.ID })
+		if i < 0 {
+			x.mu.Unlock()
+			continue
+		}
+		gr, was := x.grants[i], x.state
+		gr.State = authz.GrantVoid
+		x.grants = slices.Delete(x.grants, i, i+1)
+		if len(x.grants) == 0 {
+			x.step(authz.Lock)
+		}
+		state := x.state
+		x.mu.Unlock()
+		left := g.stopHeld(x, func(c *call) bool { return c.grant == gr })
+		ev := event.GrantRevoked{Grant: gr.ID, Run: x.id, Epoch: gr.Epoch, Reason: "operator"}
+		g.authority.Lock()
+		err := g.lose(r.ctx, []event.Event{ev}, g.setRun(x, was, state, []*grant{gr}))
+		g.authority.Unlock()
+		return revoked(g, x, left, err)
+	}
+	return nil, api.Fail("not_found", "no live grant of this id; list them with `sp grant ls`")
+}
+
 func (g *Gateway) opActionList(r opRequest) (any, error) {
 	var a api.ListArgs
 	if fault := decode(r.args, &a); fault != nil {

@@ -38,7 +38,7 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 		return g.deny(asking, who, p, a, authz.Decide(g.facts(who, who.same(), p, nil, authz.FullWalk)))
 	}
 	p.run = who.run.id
-	c := &call{id: a.ID}
+	c := &call{id: a.ID, epoch: who.epoch, left: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(g.life)
 	c.dial, c.cancelDial = context.WithCancel(c.ctx)
 

@@ -99,6 +99,7 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 		}
 		// The same process, another program: what was given to the old instance is void.
 		g.endEpoch(ctx, e, "peer_replaced")
+		g.book.forget(e)
 	}
 	chief, passed, err := p.Owner(g.cfg.Ours)
 	if err != nil {
@@ -161,7 +162,7 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	if fresh {
 		g.watch(chief.Gone(), func() { g.clientGone(r); chief.Close() })
 	}
-	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, "process_gone"); p.Close() })
+	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, processGone); g.book.forget(e); p.Close() })
 	return caller{p, r, e}, fresh, nil
 }
 
@@ -182,13 +183,14 @@ func (g *Gateway) recordOpened(ctx context.Context, r *run, e *epoch, fresh bool
 	})
 }
 
-// endEpoch voids what an epoch was given: its process is gone or is another program now.
-func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) {
+// endEpoch voids what an epoch was given: its process is gone, is another program now, or the operator revoked it. It
+// returns the ids of the calls that had left.
+func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left []string, err error) {
 	r := e.run
 	r.mu.Lock()
 	if e.state == authz.EpochEnded {
 		r.mu.Unlock()
-		return
+		return nil, nil
 	}
 	e.state = authz.EpochEnded
 	ended := r.void(e)
@@ -199,16 +201,14 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) {
 	state := r.state
 	r.mu.Unlock()
 
-	g.book.mu.Lock()
-	if g.book.peers[e.proc.Key()] == e {
-		delete(g.book.peers, e.proc.Key())
-	}
-	g.book.mu.Unlock()
 	g.cards.expire(func(c *card) bool { return c.epoch == e }, reason)
+	if reason != processGone { // what a process sent before it went goes on to its end, and is kept as a late result
+		left = g.stopHeld(r, func(c *call) bool { return c.epoch == e })
+	}
 
 	evs := []event.Event{event.EpochEnded{Run: r.id, Epoch: e.id, Reason: reason}}
 	g.authority.Lock()
-	err := g.lose(ctx, evs, func(tx *store.Tx) error {
+	err = g.lose(ctx, evs, func(tx *store.Tx) error {
 		if err := g.setRun(r, was, state, ended)(tx); err != nil || !e.stored.Load() {
 			return err
 		}
@@ -217,6 +217,32 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) {
 	g.authority.Unlock()
 	g.complain("end epoch", err)
 	g.settle(ctx, r)
+	return left, err
+}
+
+// processGone is why an epoch ends whose process exited.
+const processGone = "process_gone"
+
+// forget lets an epoch's process be another epoch's: that process is gone, or is another program. An epoch that the
+// operator revoked stays, so that its process stays refused.
+func (r *registry) forget(e *epoch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.peers[e.proc.Key()] == e {
+		delete(r.peers, e.proc.Key())
+	}
+}
+
+// epoch finds an epoch by its id.
+func (r *registry) epoch(id string) *epoch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.peers {
+		if e.id == id {
+			return e
+		}
+	}
+	return nil
 }
 
 // lose records a loss of authority that memory already has: rows and clear events. g.authority must be held.

@@ -27,8 +27,7 @@ type run struct {
 	times  times
 	epochs []*epoch
 	grants []*grant
-	held   map[string]*call  // reserved or entered: revoke waits until it is empty
-	empty  chan struct{}     // closed whenever held becomes empty; nil while nobody waits
+	held   map[string]*call  // reserved or entered: revoke waits until they have left
 	keys   map[string]keyUse // a caller's idempotency key -> what it was used for
 	denied int               // cards the operator denied
 	calls  int
@@ -72,12 +71,14 @@ type grant struct {
 // call is one action on its way through the gate. dial ends before ctx when the run is revoked.
 type call struct {
 	id         string
+	epoch      *epoch
 	ctx, dial  context.Context
 	cancel     context.CancelFunc
 	cancelDial context.CancelFunc
-	grant      *grant // whose use was taken
-	card       *card  // the approval reserved for it
-	entered    bool   // under run.mu: the gate let it pass
+	grant      *grant        // whose use was taken
+	card       *card         // the approval reserved for it
+	entered    bool          // under run.mu: the gate let it pass
+	left       chan struct{} // closed once it has left
 }
 
 // newRun makes a run nobody has granted anything.
@@ -104,25 +105,9 @@ func (r *run) hold(c *call) {
 func (r *run) leave(c *call) {
 	r.mu.Lock()
 	delete(r.held, c.id)
-	if len(r.held) == 0 && r.empty != nil {
-		close(r.empty)
-		r.empty = nil
-	}
 	r.mu.Unlock()
 	c.cancel()
-}
-
-// drained returns a channel that is closed once nothing is held. mu must be held.
-func (r *run) drained() <-chan struct{} {
-	if len(r.held) == 0 {
-		done := make(chan struct{})
-		close(done)
-		return done
-	}
-	if r.empty == nil {
-		r.empty = make(chan struct{})
-	}
-	return r.empty
+	close(c.left)
 }
 
 // void ends every grant of the run (or of one epoch) in memory and returns them. mu must be held.

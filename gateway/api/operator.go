@@ -67,6 +67,9 @@ const (
 	PathRunList          = "run/list"          // {} -> []Run
 	PathRunShow          = "run/show"          // IDArgs -> Run
 	PathRunRevoke        = "run/revoke"        // IDArgs -> Revoked
+	PathEpochRevoke      = "epoch/revoke"      // IDArgs -> Revoked
+	PathGrantList        = "grant/list"        // {} -> []Grant
+	PathGrantRevoke      = "grant/revoke"      // IDArgs -> Revoked
 	PathActionList       = "action/list"       // ListArgs -> []Action
 	PathActionShow       = "action/show"       // IDArgs -> Action
 	PathCheckpoint       = "audit/checkpoint"  // {} -> Checkpoint
@@ -80,6 +83,7 @@ var Routes = []Route{
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
+	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathCheckpoint},
 }
 
