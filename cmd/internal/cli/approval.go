@@ -52,7 +52,7 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		if err != nil {
 			return err
 		}
-		a.showCard(card)
+		a.showCard(card, gives(card, args))
 		args.ID, args.CardDigest = card.ID, card.CardDigest
 		proof, err := ask.proof(cmd.Context(), false)
 		if err != nil {
@@ -62,7 +62,7 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		if err := a.do(cmd.Context(), api.PathApprovalGrant, proof, args, nil, &g); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "approved: %s until %s\n", escape(g.ID), escape(g.ExpiresWhen))
+		fmt.Fprintf(a.out, "approved: %s (%s)\n", gives(card, args), escape(g.ID))
 		return nil
 	}
 	return cmd
@@ -119,7 +119,30 @@ func (a *app) card(ctx context.Context, typed string) (api.Approval, error) {
 	return api.Approval{}, api.Fail("not_found", "")
 }
 
-func (a *app) showCard(c api.Approval) {
+// gives is what a yes allows: more than the one call, unless args narrow it.
+func gives(c api.Approval, args api.ApproveArgs) string {
+	if args.Scope == "use" {
+		return "this call only"
+	}
+	s := c.Tool
+	if c.Credential != "" {
+		s += " with " + c.Credential + " within its rules"
+	}
+	s += ", until the run ends"
+	switch {
+	case args.Uses == 1:
+		s += ", once"
+	case args.Uses > 1:
+		s += fmt.Sprintf(", at most %d times", args.Uses)
+	}
+	if !args.Until.IsZero() {
+		s += ", until " + stamp(args.Until) + " at the latest"
+	}
+	return escape(s)
+}
+
+// showCard prints the card, and last what a yes gives.
+func (a *app) showCard(c api.Approval, yes string) {
 	a.say("card %s, expires %s", escape(c.ID), a.left(c.ExpiresAt))
 	pairs := []string{
 		"agent", fmt.Sprintf("%s (pid %d, %s, %s)", c.Agent.Command, c.Agent.ProcessID, c.Agent.Identity, short(c.Agent.ExeDigest)),
@@ -139,6 +162,7 @@ func (a *app) showCard(c api.Approval) {
 	for _, g := range c.Gaps {
 		pairs = append(pairs, "mind", g)
 	}
+	pairs = append(pairs, "yes gives", yes)
 	facts(a.err, "  ", pairs...)
 }
 

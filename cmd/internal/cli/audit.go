@@ -22,8 +22,10 @@ func (a *app) checkpoint() *cobra.Command {
 	return &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Print a signed note of the log's head, for `sp audit verify --against`",
-		Long:  "Print a signed note of the log's head. Keep it away from this machine (git, e-mail, a witness): `sp audit verify --against` shows with it whether anything before was cut off.",
-		Args:  exactly(),
+		Long: `Print a signed note of the log's head. Keep it away from this machine (git, e-mail,
+a witness): sp audit verify --against shows with it whether anything before was cut
+off.`,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var c api.Checkpoint
 			if err := a.do(cmd.Context(), api.PathCheckpoint, nil, nil, nil, &c); err != nil {
@@ -83,7 +85,7 @@ func find(dir string) (folder, error) {
 	case errors.Is(err, fs.ErrNotExist) && f.pub != nil:
 		f.segments = noSegments{} // all of them were removed: that is for Verify to say
 	case errors.Is(err, fs.ErrNotExist):
-		return folder{}, usage("%s holds neither audit.pub nor audit/", dir)
+		return folder{}, usage("%s holds no log: neither audit.pub nor audit/", dir)
 	default:
 		return folder{}, usage("%s", err)
 	}

@@ -49,7 +49,7 @@ func (a *app) root() *cobra.Command {
 		a.up(), a.down(), a.initVault(), a.unlock(), a.lock(), a.status(),
 		a.secret(), a.host(),
 		a.approvals(), a.approve(), a.deny(),
-		a.runs(), a.actions(), a.call(), a.mcp(),
+		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.vault(),
 		a.audit(), completion(), a.version(),
 	)
 	root.SilenceErrors = true

@@ -45,7 +45,7 @@ func (a *app) down() *cobra.Command {
 func (a *app) start(ctx context.Context) error {
 	s, err := a.ask(ctx)
 	if err == nil {
-		fmt.Fprintf(a.out, "the gateway is already up: pid %d, vault %s\n", s.PID, s.Vault)
+		fmt.Fprintf(a.out, "the gateway is already up: pid %d, vault %s\n", s.PID, vaultState(s.Vault))
 		return nil
 	}
 	if !isCode(err, "gateway_unreachable") {
@@ -63,7 +63,7 @@ func (a *app) start(ctx context.Context) error {
 	if err != nil {
 		return &adviceError{fmt.Errorf("start gateway: %w", errors.New(err.Error()+lastLine(h.LogFile()))), "read " + h.LogFile()}
 	}
-	fmt.Fprintf(a.out, "the gateway is up: pid %d, vault %s\n", s.PID, s.Vault)
+	fmt.Fprintf(a.out, "the gateway is up: pid %d, vault %s\n", s.PID, vaultState(s.Vault))
 	return nil
 }
 

@@ -192,13 +192,13 @@ func TestPromptTwice(t *testing.T) {
 	w := newWorld(t)
 	w.operator(answers{api.PathInit: api.Fail("exists", "there is a vault")})
 	p := w.onTerminal(true, "init")
-	p.answer("passphrase: ", 1, "one\n")
+	p.answer("new passphrase (8 characters or more): ", 1, "one\n")
 	p.answer("again: ", 1, "two\n")
 	if exit, shown := p.end(); exit != 1 || !strings.Contains(shown, "differ") || w.count() != 0 {
 		t.Errorf("exit %d, shown %q, %d commands", exit, shown, w.count())
 	}
 	p = w.onTerminal(true, "init")
-	p.answer("passphrase: ", 1, "one\n")
+	p.answer("new passphrase (8 characters or more): ", 1, "one\n")
 	p.answer("again: ", 1, "one\n")
 	if exit, _ := p.end(); exit != 1 || w.last(api.PathInit, nil).env.Proof.Value != "one" {
 		t.Errorf("exit %d", exit)

@@ -50,7 +50,11 @@ func (p *asker) proof(ctx context.Context, twice bool) (*api.Proof, error) {
 	if err := p.early(); err != nil || p.was != nil {
 		return p.was, err
 	}
-	secret, err := p.a.prompt(ctx, "passphrase: ")
+	ask := "passphrase: "
+	if twice {
+		ask = "new passphrase (8 characters or more): "
+	}
+	secret, err := p.a.prompt(ctx, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,15 @@ func (a *app) reading(use, short string, f fold) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use + " [DIR] --identity FILE",
 		Short: short + ": with files alone",
-		Long:  short + ", from the log in DIR (this user's own by default). It is decrypted with an age identity, the reader's or the recovery one, and verified on the way.",
-		Args:  atMost(1),
+		Long: short + `, from the log in DIR (this user's
+own by default). It is decrypted with an age identity, the reader's or the recovery
+one that sp init printed, and verified on the way.`,
+		Args: atMost(1),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&identity, "identity", "", "read with the age identity in `FILE`; - is stdin")
 	fl.StringVar(&pub, "pub", "", "verify against the audit.pub in `FILE`, which does not come with DIR")
-	fl.StringVar(&only.run, "run", "", "only what `RUN` did")
+	fl.StringVar(&only.run, "run", "", "only what `RUN` did: its whole id")
 	fl.StringVar(&since, "since", "", "only what came after `T`, a time (RFC 3339) or a span (24h)")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {

@@ -45,8 +45,8 @@ newline dropped). It can't be read back.`,
 	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
 	f.StringArrayVar(&r.Allow, "allow", nil, "`RULE`: METHODS ORIGIN/PATH-PATTERN; * is one segment, ** the rest (repeatable)")
 	f.StringArrayVar(&r.AllowHeader, "allow-header", nil, "a header the agent may set: `NAME[=PATTERN]` (repeatable)")
-	f.StringArrayVar(&r.AllowNetwork, "allow-network", nil, "a private network it may reach: `CIDR` (repeatable)")
-	f.BoolVar(&r.AllowHTTP, "allow-http", false, "also over unencrypted http")
+	f.StringArrayVar(&r.AllowNetwork, "allow-network", nil, "a private or loopback network it may reach: `CIDR`, as in 127.0.0.1/32 (repeatable)")
+	f.BoolVar(&r.AllowHTTP, "allow-http", false, "rules may say http:// also for hosts other than loopback")
 	f.StringVar(&r.Username, "username", "", "basic: the user's `NAME`")
 	f.StringVar(&r.Header, "header", "", "header: the header's `NAME`")
 	f.StringVar(&r.Format, "format", "", "header: its value, %s standing for the secret, as in 'token %s'")
@@ -109,8 +109,12 @@ func (a *app) addSecret(ctx context.Context, ask *asker, args api.CredentialArgs
 		return err
 	}
 	fmt.Fprintf(a.out, "stored %s (%s)\n", escape(c.Name), escape(c.Kind))
+	label := "may"
+	if c.Kind == "ssh-key" {
+		label = "public key"
+	}
 	for _, rule := range c.Rules {
-		fmt.Fprintf(a.out, "  may %s\n", escape(rule))
+		fmt.Fprintf(a.out, "  %s %s\n", label, escape(rule))
 	}
 	return nil
 }

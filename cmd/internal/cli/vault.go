@@ -19,8 +19,10 @@ func (a *app) initVault() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a new vault and its audit log, and pin the log's key",
-		Long:  "Make a new vault and its audit log, left ready. Prints the recovery and the reader identity: once, they are stored nowhere. The log's public key is pinned for this user.",
-		Args:  exactly(),
+		Long: `Make a new vault and its audit log, left ready. The passphrase has at least 8
+characters. Prints the recovery and the reader identity: once, they are stored
+nowhere. The log's public key is pinned for this user.`,
+		Args: exactly(),
 	}
 	ask := a.asker(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
@@ -51,10 +53,12 @@ func (a *app) initVault() *cobra.Command {
 func (a *app) showCreated(c api.Created) {
 	fmt.Fprintf(a.out, `vault %s is ready
 
-Recovery identity. It opens the vault when the passphrase is lost: print it, keep it away from this machine.
+Recovery identity. It opens the vault when the passphrase is lost: print it, keep
+it away from this machine.
   %s
 
-Reader identity. It reads the audit log and nothing else: for whoever reviews what was done.
+Reader identity. It reads the audit log and nothing else: for whoever reviews what
+was done, in a file that --identity names.
   %s
 
 Neither is shown again, and neither is stored here.
@@ -102,8 +106,9 @@ func (a *app) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the gateway's state",
-		Long:  "Show the gateway's state. Exit 0 once it answers, whatever the vault's state; 5 when it does not.",
-		Args:  exactly(),
+		Long: `Show the gateway's state. Exit 0 once it answers, whatever the vault's state; 5
+when it does not.`,
+		Args: exactly(),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait as long as `TIME` for the gateway to answer")
@@ -129,6 +134,17 @@ func (a *app) status() *cobra.Command {
 	return cmd
 }
 
+// vaultState is the vault's state for people, with the step that makes it ready.
+func vaultState(state string) string {
+	switch state {
+	case "absent":
+		return "absent (`sp init` makes one)"
+	case "locked":
+		return "locked (`sp unlock` opens it)"
+	}
+	return state
+}
+
 func (a *app) showStatus(s api.Status) {
 	var runs []string
 	for _, state := range slices.Sorted(maps.Keys(s.Runs)) {
@@ -138,7 +154,7 @@ func (a *app) showStatus(s api.Status) {
 		runs = []string{"none"}
 	}
 	facts(a.out, "",
-		"vault", s.Vault,
+		"vault", vaultState(s.Vault),
 		"gateway", fmt.Sprintf("version %s, pid %d", s.Version, s.PID),
 		"runs", strings.Join(runs, ", "),
 		"cards", strconv.Itoa(s.PendingApprovals)+" waiting",
