@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+func (a *app) vault() *cobra.Command {
+	return group("vault", "The vault itself", a.vaultRelease())
+}
+
+func (a *app) vaultRelease() *cobra.Command {
+	var args api.ReleaseArgs
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Take the vault out of quarantine, by your word, which is recorded",
+		Long: `Take the vault out of quarantine, by your word, which is recorded. Vault and audit
+log are compared anew; where they still contradict each other the vault stays
+quarantined, unless --accept-log-head says that the log is right as it is.`,
+		Args: exactly(),
+	}
+	ask := a.asker(cmd)
+	cmd.Flags().BoolVar(&args.AcceptLogHead, "accept-log-head", false, "the log ends before what the vault has seen, or is gone: go on with it as it is")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		proof, err := ask.proof(cmd.Context(), false)
+		if err != nil {
+			return err
+		}
+		var s api.Status
+		if err := a.do(cmd.Context(), api.PathRelease, proof, args, nil, &s); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "vault %s\n", escape(s.Vault))
+		return nil
+	}
+	return cmd
+}
