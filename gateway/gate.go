@@ -176,13 +176,10 @@ func (g *Gateway) departed(ids []string) []api.Action {
 // revoke ends a run for good: memory first, then what is in flight, then row, outbox and log, then pooled connections.
 func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revoked, error) {
 	r.mu.Lock()
-	was := r.state
-	if !r.step(authz.Revoke) {
-		r.mu.Unlock()
-		return api.Revoked{Run: r.show(), Left: []api.Action{}}, nil // already revoked: nothing more to lose
+	r.step(authz.Revoke) // every state takes it, revoked too: what could not be recorded may be said again
+	if r.times.revoked.IsZero() {
+		r.times.revoked = now().Wall
 	}
-	state := r.state
-	r.times.revoked = now().Wall
 	ended := r.void(nil)
 	r.mu.Unlock()
 
@@ -190,7 +187,7 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 	left := g.stopHeld(r, every)
 
 	g.authority.Lock()
-	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, g.setRun(r, was, state, ended))
+	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, setRun(r, ended))
 	g.authority.Unlock()
 	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
 
@@ -230,7 +227,7 @@ func (g *Gateway) endAll(why string, moved []*run) func(*store.Tx) error {
 			return err
 		}
 		for _, r := range moved {
-			if err := g.setRun(r, authz.Active, authz.Pending, nil)(tx); err != nil {
+			if err := setRun(r, nil)(tx); err != nil {
 				return err
 			}
 		}

@@ -78,7 +78,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 		return api.Grant{}, api.Fail("not_found", "what the card asked for has lost its standing")
 	}
 	err := g.change(r.ctx, false, evs, func(tx *store.Tx) error {
-		if err := g.setRun(run, was, next, nil)(tx); err != nil {
+		if err := moveRun(tx, run, next); err != nil {
 			return err
 		}
 		box, err := g.vault.Seal("grant", []byte(s.ID), encode(s))
@@ -101,7 +101,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	if lost {
 		// Memory lost it while the log gained it: the log is told, and nothing was ever allowed by it.
 		ev := []event.Event{event.GrantRevoked{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, Reason: "run_lost"}}
-		err := g.lose(r.ctx, ev, func(tx *store.Tx) error { return tx.EndGrant(s.ID, "void", now().Wall) })
+		err := g.lose(r.ctx, ev, setRun(run, []*grant{x}))
 		return api.Grant{}, errors.Join(api.Fail("not_found", "what the card asked for has lost its standing"), err)
 	}
 	return s, nil
@@ -155,7 +155,7 @@ func (g *Gateway) opApprovalDeny(r opRequest) (any, error) {
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	if err := g.lose(r.ctx, evs, g.setRun(run, was, state, nil)); err != nil {
+	if err := g.lose(r.ctx, evs, setRun(run, nil)); err != nil {
 		g.complain("record denial", err)
 		return nil, api.Fail("not_recorded", "denied here, not yet recorded")
 	}
@@ -281,18 +281,17 @@ func (g *Gateway) opGrantRevoke(r opRequest) (any, error) {
 			x.mu.Unlock()
 			continue
 		}
-		gr, was := x.grants[i], x.state
+		gr := x.grants[i]
 		gr.State = authz.GrantVoid
 		x.grants = slices.Delete(x.grants, i, i+1)
 		if len(x.grants) == 0 {
 			x.step(authz.Lock)
 		}
-		state := x.state
 		x.mu.Unlock()
 		left := g.stopHeld(x, func(c *call) bool { return c.grant == gr })
 		ev := event.GrantRevoked{Grant: gr.ID, Run: x.id, Epoch: gr.Epoch, Reason: "operator"}
 		g.authority.Lock()
-		err := g.lose(r.ctx, []event.Event{ev}, g.setRun(x, was, state, []*grant{gr}))
+		err := g.lose(r.ctx, []event.Event{ev}, setRun(x, []*grant{gr}))
 		g.authority.Unlock()
 		return revoked(g, x, left, err)
 	}

@@ -61,7 +61,6 @@ func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *ru
 	if state == authz.Revoked {
 		x.times.revoked = row.Changed
 	}
-	x.stored.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs[x.id] = x
@@ -178,7 +177,6 @@ func (g *Gateway) recordOpened(ctx context.Context, r *run, e *epoch, fresh bool
 				return err
 			}
 		}
-		e.stored.Store(true)
 		return tx.PutEpoch(store.Epoch{ID: e.id, Run: r.id, State: e.state.String(), Opened: r.opened})
 	})
 }
@@ -194,11 +192,9 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left [
 	}
 	e.state = authz.EpochEnded
 	ended := r.void(e)
-	was := r.state
 	if len(r.grants) == 0 {
 		r.step(authz.Lock) // without a live grant the run is no longer active
 	}
-	state := r.state
 	r.mu.Unlock()
 
 	g.cards.expire(func(c *card) bool { return c.epoch == e }, reason)
@@ -209,10 +205,10 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left [
 	evs := []event.Event{event.EpochEnded{Run: r.id, Epoch: e.id, Reason: reason}}
 	g.authority.Lock()
 	err = g.lose(ctx, evs, func(tx *store.Tx) error {
-		if err := g.setRun(r, was, state, ended)(tx); err != nil || !e.stored.Load() {
+		if err := tx.EndEpoch(e.id, now().Wall); err != nil && !errors.Is(err, store.ErrConflict) { // it may have no row yet
 			return err
 		}
-		return tx.EndEpoch(e.id, now().Wall)
+		return setRun(r, ended)(tx)
 	})
 	g.authority.Unlock()
 	g.complain("end epoch", err)
@@ -278,7 +274,7 @@ func (g *Gateway) clientGone(r *run) {
 		ev = event.RunEnded{Run: r.id}
 	}
 	g.authority.Lock()
-	err := g.lose(ctx, []event.Event{ev}, g.setRun(r, was, state, ended))
+	err := g.lose(ctx, []event.Event{ev}, setRun(r, ended))
 	g.authority.Unlock()
 	g.complain("record lost client", err)
 	g.settle(ctx, r) // it may have become idle meanwhile
@@ -287,16 +283,14 @@ func (g *Gateway) clientGone(r *run) {
 // settle ends an orphaned run once nothing of it is left.
 func (g *Gateway) settle(ctx context.Context, r *run) {
 	r.mu.Lock()
-	was := r.state
-	if was != authz.Orphaned || !r.idle() || !r.step(authz.Drained) {
-		r.mu.Unlock()
+	ends := r.state == authz.Orphaned && r.idle() && r.step(authz.Drained)
+	r.mu.Unlock()
+	if !ends {
 		return
 	}
-	state := r.state
-	r.mu.Unlock()
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	g.complain("record ended run", g.lose(ctx, []event.Event{event.RunEnded{Run: r.id}}, g.setRun(r, was, state, nil)))
+	g.complain("record ended run", g.lose(ctx, []event.Event{event.RunEnded{Run: r.id}}, setRun(r, nil)))
 }
 
 // idle: nothing of the run is connected or in flight. mu must be held.
@@ -310,22 +304,6 @@ func (r *run) idle() bool {
 		}
 	}
 	return true
-}
-
-// setRun moves a run's row and ends the grants that went with it.
-func (g *Gateway) setRun(r *run, from, to authz.RunState, ended []*grant) func(*store.Tx) error {
-	return func(tx *store.Tx) error {
-		t := now().Wall
-		for _, x := range ended {
-			if err := tx.EndGrant(x.ID, "void", t); err != nil {
-				return err
-			}
-		}
-		if from == to || !r.stored.Load() {
-			return nil // nothing moved, or its row is written at unlock
-		}
-		return tx.SetRun(r.id, from.String(), to.String(), t)
-	}
 }
 
 // shell tells an interactive shell by its program's name; the name only widens what the operator may do beside it.

@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -34,11 +34,29 @@ func (g *Gateway) putRun(tx *store.Tx, r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.PutRun(store.Run{ID: r.id, State: r.state.String(), Opened: r.opened, Changed: now().Wall, Sealed: box}); err != nil {
+	return tx.PutRun(store.Run{ID: r.id, State: r.stands().String(), Opened: r.opened, Changed: now().Wall, Sealed: box})
+}
+
+// moveRun brings a run's row to a state. A run without a row, first seen while the vault was locked, gets it at unlock.
+func moveRun(tx *store.Tx, r *run, to authz.RunState) error {
+	from, ok, err := tx.RunState(r.id)
+	if err != nil || !ok || from == to.String() {
 		return err
 	}
-	r.stored.Store(true)
-	return nil
+	return tx.SetRun(r.id, from, to.String(), now().Wall)
+}
+
+// setRun brings a run's row to where memory is, and ends the grants that went. Losses that cross reach the row in
+// another order than memory: each writes memory's last word, and may find a grant that another one has ended already.
+func setRun(r *run, ended []*grant) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		for _, x := range ended {
+			if err := tx.EndGrant(x.ID, "void", now().Wall); err != nil && !errors.Is(err, store.ErrConflict) {
+				return err
+			}
+		}
+		return moveRun(tx, r, r.stands())
+	}
 }
 
 // loadRuns makes a revocation outlive a restart: a run keeps its state for the process that owns it. One whose process
@@ -91,25 +109,32 @@ func (g *Gateway) loadRuns(ctx context.Context) error {
 	})
 }
 
+// unended lists the rows of the run's epochs that have not ended.
+func (r *run) unended() (rows []store.Epoch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.epochs {
+		if e.state != authz.EpochEnded {
+			rows = append(rows, store.Epoch{ID: e.id, Run: r.id, State: e.state.String(), Opened: r.opened})
+		}
+	}
+	return rows
+}
+
 // storeSeen writes the rows of runs and epochs first seen while the vault was locked.
 func (g *Gateway) storeSeen(tx *store.Tx) error {
 	for _, r := range g.book.all() {
-		r.mu.Lock()
-		epochs := slices.Clone(r.epochs)
-		r.mu.Unlock()
-		if !r.stored.Load() {
+		if _, ok, err := tx.RunState(r.id); err != nil {
+			return err
+		} else if !ok {
 			if err := g.putRun(tx, r); err != nil {
 				return err
 			}
 		}
-		for _, e := range epochs {
-			if e.stored.Load() || e.state == authz.EpochEnded {
-				continue
-			}
-			if err := tx.PutEpoch(store.Epoch{ID: e.id, Run: r.id, State: e.state.String(), Opened: r.opened}); err != nil {
+		for _, e := range r.unended() {
+			if err := tx.PutEpoch(e); err != nil {
 				return err
 			}
-			e.stored.Store(true)
 		}
 	}
 	return nil

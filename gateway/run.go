@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sallyport/authz"
@@ -15,12 +14,11 @@ import (
 // run is one live instance of an agent client process, and the lock that everything of it turns on. Every decision
 // about a run is made under mu, so what one call sees no other can change before it acts.
 //
-// Lock order: Gateway.authority, then run.mu, then cards.mu; never back.
+// Lock order: Gateway.door, Gateway.authority, registry.mu, run.mu, then cards.mu or actions.mu; never back.
 type run struct {
 	id     string
 	opened time.Time
 	owner  owner
-	stored atomic.Bool // it has a row
 
 	mu     sync.Mutex
 	state  authz.RunState
@@ -53,13 +51,12 @@ type keyUse struct {
 
 // epoch is one process instance able to act in a run.
 type epoch struct {
-	id     string
-	run    *run
-	proc   *peer.Process
-	facts  peer.Facts
-	stored atomic.Bool      // it has a row
-	state  authz.EpochState // under run.mu
-	cards  chan struct{}    // one place: an epoch shows one card at a time
+	id    string
+	run   *run
+	proc  *peer.Process
+	facts peer.Facts
+	state authz.EpochState // under run.mu
+	cards chan struct{}    // one place: an epoch shows one card at a time
 }
 
 // grant is live authority in memory. Only memory counts while spd runs.
@@ -84,6 +81,13 @@ type call struct {
 // newRun makes a run nobody has granted anything.
 func newRun(o owner, opened time.Time) *run {
 	return &run{id: newID("run_"), opened: opened, owner: o, state: authz.Pending, held: map[string]*call{}, keys: map[string]keyUse{}}
+}
+
+// stands is the run's state, for whoever does not hold mu.
+func (r *run) stands() authz.RunState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
 }
 
 // step moves the state machine; an impossible pair leaves the state and answers false. mu must be held.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -47,6 +48,18 @@ func (t *Tx) SetRun(id, from, to string, at time.Time) error {
 		return fmt.Errorf("set run: %w", err)
 	}
 	return nil
+}
+
+// RunState reads the state a run's row has; false if it has no row.
+func (t *Tx) RunState(id string) (state string, ok bool, err error) {
+	err = t.tx.QueryRowContext(t.ctx, `SELECT state FROM runs WHERE id = ?`, id).Scan(&state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read run: %w", err)
+	}
+	return state, true, nil
 }
 
 // PutEpoch writes a new epoch of a stored run, or fills in one that is stored
