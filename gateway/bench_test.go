@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"sallyport/gateway/api"
 )
 
@@ -137,5 +135,3 @@ func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2]
 }
-
-func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
