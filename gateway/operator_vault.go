@@ -45,13 +45,25 @@ func (g *Gateway) opInit(r opRequest) (any, error) {
 const minPassphrase = 8
 
 func (g *Gateway) opUnlock(r opRequest) (any, error) {
-	if r.proof.Kind != "passphrase" {
-		return nil, api.Fail("proof_required", "unlocking opens a slot: give the passphrase")
+	key, err := slotKey(r.proof)
+	if err != nil {
+		return nil, err
 	}
-	if err := g.proof.Guard(r.ctx, func() error { return g.unlock(r.ctx, []byte(r.proof.Value), r.who) }); err != nil {
+	if err := g.proof.Guard(r.ctx, func() error { return g.unlock(r.ctx, key, r.who) }); err != nil {
 		return nil, err
 	}
 	return g.status(), nil
+}
+
+// slotKey is what opens a slot of the vault; nothing else unlocks it.
+func slotKey(p *api.Proof) (vault.Key, error) {
+	switch p.Kind {
+	case "passphrase":
+		return vault.Passphrase([]byte(p.Value)), nil
+	case "recovery":
+		return vault.Recovery(p.Value), nil
+	}
+	return vault.Key{}, api.Fail("proof_required", "this opens a slot of the vault: give the passphrase, or the recovery identity with --recovery")
 }
 
 func (g *Gateway) opRelease(r opRequest) (any, error) {
@@ -59,10 +71,11 @@ func (g *Gateway) opRelease(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	if r.proof.Kind != "passphrase" {
-		return nil, api.Fail("proof_required", "leaving quarantine opens a slot: give the passphrase")
+	key, err := slotKey(r.proof)
+	if err != nil {
+		return nil, err
 	}
-	err := g.proof.Guard(r.ctx, func() error { return g.release(r.ctx, []byte(r.proof.Value), r.who, a.AcceptLogHead) })
+	err = g.proof.Guard(r.ctx, func() error { return g.release(r.ctx, key, r.who, a.AcceptLogHead) })
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 // release takes the vault out of quarantine by the operator's proof, which opens a slot. Everything is compared anew,
 // unless the operator accepts the log (or its absence) as it is: then the vault's lower bound becomes the log's end, and
 // what the log says of a newer vault is no contradiction any more. Either way it is recorded.
-func (g *Gateway) release(ctx context.Context, passphrase []byte, operator string, acceptLog bool) error {
+func (g *Gateway) release(ctx context.Context, key vault.Key, operator string, acceptLog bool) error {
 	g.door.Lock()
 	defer g.door.Unlock()
 	if g.vault.State() != vault.Quarantined {
@@ -38,7 +38,7 @@ func (g *Gateway) release(ctx context.Context, passphrase []byte, operator strin
 			return g.acceptHead(ctx)
 		}
 	}
-	err := g.openVault(ctx, passphrase, accept, func() event.Event { return done })
+	err := g.openVault(ctx, key, accept, func() event.Event { return done })
 	if err != nil && g.vault.State() == vault.Locked {
 		g.vault.Quarantine(done.Reason) // not by a wrong passphrase
 	}

@@ -179,3 +179,29 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Fatalf("status after revoke: %s", got)
 	}
 }
+
+// The recovery identity opens the vault in the passphrase's place, and is no proof for anything else.
+func TestUnlockWithRecovery(t *testing.T) {
+	r := newRig(t, "")
+	r.init()
+	op[api.Status](r, r.opLock, struct{}{})
+	try := func(value string) string {
+		_, err := r.opUnlock(opRequest{ctx: t.Context(), who: "recovery", proof: &api.Proof{Kind: "recovery", Value: value}})
+		if err == nil {
+			return ""
+		}
+		return refusalOf(err).Code
+	}
+	if got := try(r.created.ReaderIdentity); got != "proof_wrong" {
+		t.Errorf("the reader's identity: %q", got)
+	}
+	if got := try(testPassphrase); got != "proof_wrong" {
+		t.Errorf("the passphrase as an identity: %q", got)
+	}
+	if got := try(r.created.RecoveryIdentity); got != "" {
+		t.Errorf("recovery: %q", got)
+	}
+	if got := r.status().Vault; got != "ready" {
+		t.Errorf("vault %s", got)
+	}
+}

@@ -15,22 +15,22 @@ import (
 )
 
 // unlock opens the vault and makes memory what rows and log say. Only its last step lets anything be allowed.
-func (g *Gateway) unlock(ctx context.Context, passphrase []byte, operator string) error {
+func (g *Gateway) unlock(ctx context.Context, key vault.Key, operator string) error {
 	g.door.Lock()
 	defer g.door.Unlock()
 	switch g.vault.State() {
 	case vault.Absent:
 		return api.Fail("vault_absent", "")
 	case vault.Ready:
-		return g.checkPassphrase(ctx, passphrase) // already open, and whoever asks may know
+		return wrongIs(g.vault.Check(ctx, key)) // already open, and whoever asks may know
 	}
-	return g.openVault(ctx, passphrase, nil, func() event.Event { return event.VaultUnlocked{Operator: operator} })
+	return g.openVault(ctx, key, nil, func() event.Event { return event.VaultUnlocked{Operator: operator} })
 }
 
 // openVault is unlock's work, and release's: accept, if not nil, stands in the place of comparing vault and log. done is
 // what is recorded in the end. g.door is held.
-func (g *Gateway) openVault(ctx context.Context, passphrase []byte, accept func() error, done func() event.Event) error {
-	if err := g.vault.Unlock(ctx, vault.Passphrase(passphrase)); err != nil {
+func (g *Gateway) openVault(ctx context.Context, key vault.Key, accept func() error, done func() event.Event) error {
+	if err := g.vault.Unlock(ctx, key); err != nil {
 		if errors.Is(err, vault.ErrQuarantined) {
 			return g.quarantined(ctx, err.Error())
 		}

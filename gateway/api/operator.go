@@ -18,7 +18,8 @@ type Envelope struct {
 	Salt  []byte         `json:"salt,omitempty"`
 }
 
-// Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against the vault's slot.
+// Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against
+// the vault's slot. Kind "recovery": Value is the recovery identity, which opens a slot too (unlock and release alone).
 type Proof struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value"`

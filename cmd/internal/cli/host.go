@@ -37,7 +37,7 @@ func (a *app) hostAdd() *cobra.Command {
 	f.StringVar(&key, "host-key", "", "pin the key in `FILE`: a .pub file or known_hosts lines")
 	f.BoolVar(&args.Enrol, "enrol", false, "ask the host for its key and pin that")
 	f.StringArrayVar(&args.AllowNetwork, "allow-network", nil, "a private or loopback network the host may be in: `CIDR`, as in 127.0.0.1/32 (repeatable)")
-	f.StringArrayVar(&argv, "allow-argv", nil, "a command agents may ask for, as a `JSON` array of words; * is one word that does not begin with - (repeatable)")
+	f.StringArrayVar(&argv, "allow-argv", nil, "a command agents may ask for, a `JSON` array of words; * is one word with no - before it (repeatable)")
 	f.BoolVar(&args.AllowShell, "allow-shell", false, "also raw shell strings, each asked for")
 	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {

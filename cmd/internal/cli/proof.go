@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,31 @@ func (p *asker) early() error {
 	}
 	p.was, err = proofOf(secret)
 	return err
+}
+
+// recoveryFlag adds the flag --recovery to cmd.
+func recoveryFlag(cmd *cobra.Command, recovery *bool) {
+	cmd.Flags().BoolVar(recovery, "recovery", false, "open the vault with its recovery identity, asked for in the passphrase's place")
+}
+
+// slot is what opens a slot of the vault: the passphrase, or the recovery identity.
+func (p *asker) slot(ctx context.Context, recovery bool) (*api.Proof, error) {
+	if !recovery {
+		return p.proof(ctx, false)
+	}
+	if err := p.early(); err != nil {
+		return nil, err
+	}
+	if p.was == nil {
+		secret, err := p.a.prompt(ctx, "recovery identity: ")
+		if err != nil {
+			return nil, err
+		}
+		if p.was, err = proofOf(secret); err != nil {
+			return nil, err
+		}
+	}
+	return &api.Proof{Kind: "recovery", Value: strings.TrimSpace(p.was.Value)}, nil
 }
 
 // proof is the operator's proof. twice asks again, for a passphrase that is being set.

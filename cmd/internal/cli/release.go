@@ -13,7 +13,10 @@ func (a *app) vault() *cobra.Command {
 }
 
 func (a *app) vaultRelease() *cobra.Command {
-	var args api.ReleaseArgs
+	var (
+		args     api.ReleaseArgs
+		recovery bool
+	)
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Take the vault out of quarantine, by your word, which is recorded",
@@ -24,8 +27,9 @@ quarantined, unless --accept-log-head says that the log is right as it is.`,
 	}
 	ask := a.asker(cmd)
 	cmd.Flags().BoolVar(&args.AcceptLogHead, "accept-log-head", false, "the log ends before what the vault has seen, or is gone: go on with it as it is")
+	recoveryFlag(cmd, &recovery)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.slot(cmd.Context(), recovery)
 		if err != nil {
 			return err
 		}

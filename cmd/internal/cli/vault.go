@@ -67,10 +67,12 @@ audit key  %s
 }
 
 func (a *app) unlock() *cobra.Command {
+	var recovery bool
 	cmd := &cobra.Command{Use: "unlock", Short: "Unlock the vault", Args: exactly()}
 	ask := a.asker(cmd)
+	recoveryFlag(cmd, &recovery)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.slot(cmd.Context(), recovery)
 		if err != nil {
 			return err
 		}
