@@ -106,7 +106,10 @@ func TestClientGoneWhileUnlocking(t *testing.T) {
 	x := r.book.all()[0]
 	free := r.busy()
 	unlocked := make(chan error, 1)
-	go func() { unlocked <- r.Gateway.unlock(t.Context(), []byte(testPassphrase), "passphrase") }()
+	go func() {
+		_, err := r.opUnlock(opRequest{ctx: t.Context(), who: "passphrase", proof: &api.Proof{Kind: "passphrase", Value: testPassphrase}})
+		unlocked <- err
+	}()
 	r.until("unlock", r.authorityHeld)
 	gone := make(chan struct{})
 	go func() { defer close(gone); r.clientGone(x) }()
