@@ -1,10 +1,8 @@
 package event
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 )
 
@@ -126,7 +124,7 @@ func (c *checker) started() {
 	c.begun, c.first, c.stopped = true, fresh, false
 	c.endEpochs(ending{seq: c.at.Seq, why: "gateway_started", final: true})
 	c.dropLoose()
-	for _, in := range slices.SortedFunc(maps.Values(c.intents), func(a, b *intent) int { return cmp.Compare(a.seq, b.seq) }) {
+	for _, in := range inOrder(c.intents) {
 		c.breach(intentLeftOpen, seqs(in.seq, c.at.Seq), "call %s has no result, and the gateway started anew after it", in.action)
 		c.close(in)
 	}

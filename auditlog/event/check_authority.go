@@ -63,7 +63,7 @@ func (c *checker) readAuthority(e Event) {
 	case RunOrphaned:
 		if r := c.runs[e.Run]; r != nil {
 			r.orphaned = true
-			for _, x := range r.sorted() {
+			for _, x := range inOrder(r.epochs) {
 				c.voidEpoch(x, ending{seq: c.at.Seq, why: "run_orphaned"})
 			}
 		}
@@ -161,7 +161,7 @@ func (c *checker) epochOpened(e EpochOpened) {
 func (c *checker) endRun(id, why string) {
 	end := ending{seq: c.at.Seq, why: why, final: true}
 	if r := c.runs[id]; r != nil {
-		for _, x := range r.sorted() {
+		for _, x := range inOrder(r.epochs) {
 			c.endEpoch(x, end)
 		}
 		delete(c.runs, id)
@@ -202,21 +202,27 @@ func (c *checker) endGrant(g *grant, end ending) {
 }
 
 func (c *checker) voidAll(end ending) {
-	for _, g := range slices.SortedFunc(maps.Values(c.grants), func(a, b *grant) int { return cmp.Compare(a.seq, b.seq) }) {
+	for _, g := range inOrder(c.grants) {
 		c.endGrant(g, end)
 	}
 }
 
 func (c *checker) endEpochs(end ending) {
-	for _, x := range sortedEpochs(c.epochs) {
+	for _, x := range inOrder(c.epochs) {
 		c.endEpoch(x, end)
 	}
 }
 
-func (r *liveRun) sorted() []*liveEpoch { return sortedEpochs(r.epochs) }
+func (x *liveEpoch) place() (uint64, string) { return x.seq, x.id }
+func (g *grant) place() (uint64, string)     { return g.seq, g.id }
 
-func sortedEpochs(m map[string]*liveEpoch) []*liveEpoch {
-	return slices.SortedFunc(maps.Values(m), func(a, b *liveEpoch) int { return cmp.Compare(a.seq, b.seq) })
+// inOrder lists what a map holds as the log told it.
+func inOrder[T interface{ place() (uint64, string) }](m map[string]T) []T {
+	return slices.SortedFunc(maps.Values(m), func(a, b T) int {
+		seqA, idA := a.place()
+		seqB, idB := b.place()
+		return cmp.Or(cmp.Compare(seqA, seqB), cmp.Compare(idA, idB))
+	})
 }
 
 // grantIssued gives a grant to an open epoch. One told while the vault is closed is a crash's leftover: it was void

@@ -9,6 +9,8 @@ type intent struct {
 	doubt              *Breach // told unless the result says that the gate refused it
 }
 
+func (in *intent) place() (uint64, string) { return in.seq, in.action }
+
 // called judges an intent at its place in the log. A sound gateway can record one whose grant ends at that moment: its
 // gate then refuses, and the result says denied. So what ends by itself is a doubt until the result is read. A lock or a
 // revocation waits for every call before it is recorded: after those even a refused intent is a breach.

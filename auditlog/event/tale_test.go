@@ -131,9 +131,11 @@ func spki(t testing.TB, pub crypto.PublicKey) []byte {
 
 // enrol adds the two passkeys.
 func (a *tale) enrol() {
-	for name, pub := range map[string]crypto.PublicKey{"es": a.es.Public(), "ed": a.ed.Public()} {
+	add := func(name string, pub crypto.PublicKey) {
 		a.tell(PasskeyAdded{Passkey: name, CredentialID: []byte(name), SPKI: spki(a.t, pub), RPID: "localhost", Operator: "passphrase"})
 	}
+	add("es", a.es.Public())
+	add("ed", a.ed.Public())
 }
 
 // signed makes an approval by a passkey. change may spoil what is signed.
