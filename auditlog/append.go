@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -19,23 +20,29 @@ type queue struct {
 	closed  bool
 }
 
-// group is the calls that share one write and one sync. entries and bytes are under queue.mu until the leader closes
-// the group, and the leader's after; first and err are set before done is closed.
+// group is the calls that share one write and one sync. It is under queue.mu until the leader closes it, and the
+// leader's after, until done is closed.
 type group struct {
-	entries []Entry
-	bytes   int
-	first   uint64
-	err     error
-	done    chan struct{}
+	calls []*call
+	bytes int
+	done  chan struct{}
 }
 
-// batchOverhead is what a batch has besides its records.
-const batchOverhead = prefix + saltSize + prefix + commitBody
+// call is one Append: size bytes of RECORDs, and what became of them.
+type call struct {
+	entries []Entry
+	size    int
+	last    uint64
+	err     error
+}
+
+// batchOverhead is what a batch has besides its records, at most.
+const batchOverhead = prefix + saltSize + prefix + countersignedBody
 
 // Append returns the sequence of the last entry once all are durable, together in one batch. ctx is looked at before
 // queueing only: from then on the call ends with the truth, a disk's wait later. An entry past a limit refuses them
-// all with ErrTooLarge. After any I/O error this and every later call fails with ErrPoisoned; whether the records are
-// in the log is then known only to the next Open.
+// all with ErrTooLarge. ErrFull: the disk is full, and these are no Results or Reserved notes. After any other I/O error
+// this and every later call fails with ErrPoisoned; whether the records are in the log is then known only to the next Open.
 func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to audit log: %w", err)
@@ -46,7 +53,8 @@ func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error)
 	}
 	w.flying.Add(1)
 	defer w.flying.Add(-1)
-	g, at, lead, err := w.join(e, size, cost)
+	c := &call{entries: e, size: size}
+	g, lead, err := w.join(c, cost)
 	if err != nil {
 		return 0, fmt.Errorf("append to audit log: %w", err)
 	}
@@ -55,10 +63,10 @@ func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error)
 	} else {
 		<-g.done
 	}
-	if g.err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", g.err)
+	if c.err != nil {
+		return 0, fmt.Errorf("append to audit log: %w", c.err)
 	}
-	return g.first + uint64(at+len(e)) - 1, nil
+	return c.last, nil
 }
 
 // measure checks the entries; cost is what their intents take in a HEADER.
@@ -87,31 +95,30 @@ func measure(e []Entry) (size, cost int, err error) {
 	return size - batchOverhead, cost, nil
 }
 
-// join adds the entries to the pending group; at is where they begin in it.
-func (w *Writer) join(e []Entry, size, cost int) (g *group, at int, lead bool, err error) {
+// join adds the call to the pending group.
+func (w *Writer) join(c *call, cost int) (g *group, lead bool, err error) {
 	q := &w.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil, 0, false, ErrClosed
+		return nil, false, ErrClosed
 	}
 	if err := w.poisoned(); err != nil {
-		return nil, 0, false, err
+		return nil, false, err
 	}
 	if cost > 0 && q.cost+cost > maxOpen {
-		return nil, 0, false, ErrTooManyOpen
+		return nil, false, ErrTooManyOpen
 	}
 	q.cost += cost
 	g = q.pending
 	// A full group stays with its leader; the next one begins behind it.
-	if g == nil || g.bytes+size+batchOverhead > maxBatch {
+	if g == nil || g.bytes+c.size+batchOverhead > maxBatch {
 		g = &group{done: make(chan struct{})}
 		q.pending, lead = g, true
 	}
-	at = len(g.entries)
-	g.entries = append(g.entries, e...)
-	g.bytes += size
-	return g, at, lead, nil
+	g.calls = append(g.calls, c)
+	g.bytes += c.size
+	return g, lead, nil
 }
 
 func (w *Writer) lead(g *group) {
@@ -127,125 +134,174 @@ func (w *Writer) lead(g *group) {
 	}
 	closed := q.closed
 	q.mu.Unlock()
-	if closed {
-		g.err = ErrClosed
-	} else {
-		g.err = w.commit(g)
+	err := ErrClosed
+	if !closed {
+		err = w.commit(g)
+	}
+	if err != nil {
+		for _, c := range g.calls {
+			c.err = err
+		}
 	}
 	w.turn.Unlock()
 	close(g.done)
 }
 
-// commit writes one group. Under turn.
+// commit writes one group. Under turn. An error is every call's; ErrFull is for some of them.
 func (w *Writer) commit(g *group) error {
 	if err := w.poisoned(); err != nil {
 		return err
 	}
 	now := w.o.Now()
+	var full error
 	if w.rotationDue(g, now) {
-		if err := w.rotate(now); err != nil {
+		err := w.rotate(now)
+		switch {
+		case err == nil:
+		case !isErrFull(err):
 			return w.poison(err)
+		case w.live.seg.serial != w.pub.Load().Serial:
+			full = err // its readers may not read what comes
 		}
 	}
-	l := &w.live
-	b, c, after, err := w.build(g, now)
+	calls, err := w.admit(g.calls, full)
 	if err != nil {
 		return w.poison(err)
 	}
-	l.buf = b
-	if err := l.seg.write(b); err != nil {
-		return w.poison(err)
+	var entries []Entry
+	if len(calls) == 1 {
+		entries = calls[0].entries
+	} else {
+		for _, c := range calls {
+			entries = append(entries, c.entries...)
+		}
 	}
-	g.first = l.at.seq + 1
-	l.at = after
-	l.seg.records += uint64(len(g.entries))
-	w.last.Store(&c)
-	w.settle(g, c)
+	first := w.live.at.seq + 1
+	if len(calls) > 0 {
+		if err := w.put(entries, now); err != nil {
+			return err
+		}
+	}
+	for _, c := range calls {
+		first += uint64(len(c.entries))
+		c.last = first - 1
+	}
+	if len(calls) < len(g.calls) {
+		w.giveBack(g.calls)
+	}
 	return nil
 }
 
-// build seals, chains and signs a group into one batch.
-func (w *Writer) build(g *group, now time.Time) ([]byte, commit, mark, error) {
+// put writes one batch. Under turn.
+func (w *Writer) put(entries []Entry, now time.Time) error {
+	l := &w.live
+	b, err := w.build(entries, now)
+	if err != nil {
+		return w.poison(err)
+	}
+	defer clear(b.read[:])
+	if len(entries) == 0 && !b.commit.sure {
+		return errors.New("countersign: the identity did not sign")
+	}
+	if err := l.seg.write(b.frames); err != nil {
+		return w.poison(err)
+	}
+	copy(l.seg.read, b.read[:])
+	first := l.at.seq + 1
+	l.at = b.after
+	l.seg.records += uint64(len(entries))
+	w.committed(b.commit)
+	w.settle(entries, first, b.commit)
+	return nil
+}
+
+// committed tells of a durable COMMIT.
+func (w *Writer) committed(c commit) {
+	l := &w.live
+	w.last.Store(&durable{c, place{l.seg.n, l.seg.size}})
+	if c.sure {
+		l.sure, l.sureAt = c.commits, c.time
+	}
+	w.arm()
+	w.mirror.wake()
+}
+
+// built is a batch ready to be written: its bytes, and how things stand once they are durable.
+type built struct {
+	frames []byte
+	commit commit
+	after  stand
+	read   [readKeySize]byte
+}
+
+// build seals, chains and signs a batch.
+func (w *Writer) build(entries []Entry, now time.Time) (r built, err error) {
 	l := &w.live
 	b := beginFrame(l.buf[:0], frameBatch)
 	b = append(b, make([]byte, saltSize)...)
 	salt := b[prefix:]
 	if _, err := rand.Read(salt); err != nil {
-		return nil, commit{}, mark{}, fmt.Errorf("salt a batch: %w", err)
+		return built{}, fmt.Errorf("salt a batch: %w", err)
 	}
 	endFrame(b, 0)
-	a, err := batchKey(l.seg.read, salt)
+	copy(r.read[:], l.seg.read)
+	a, err := ratchet(r.read[:], salt)
 	if err != nil {
-		return nil, commit{}, mark{}, err
+		return built{}, err
 	}
 	head := next(l.at.head, b)
-	for i, e := range g.entries {
+	for i, e := range entries {
 		start := len(b)
 		b = appendRecord(b, a, l.seg.n, l.at.seq+1+uint64(i), i, e)
 		head = next(head, b[start:])
 	}
-	c := commit{log: w.pub.log(), segment: l.seg.n, seq: l.at.seq + uint64(len(g.entries)), commits: l.at.commits + 1, time: now.UnixNano(), head: head}
-	b, after := l.seg.seal(b, c, w.pub.Origin)
-	return b, c, after, nil
+	p := w.pub.Load()
+	c := commit{log: p.log(), segment: l.seg.n, seq: l.at.seq + uint64(len(entries)), commits: l.at.commits + 1, time: now.UnixNano(), head: head}
+	var sign func(*commit)
+	if len(entries) == 0 || w.countersignDue(now) {
+		sign = w.countersign
+	}
+	r.frames, r.commit, r.after = l.seg.seal(b, c, l.at, p.Origin, sign)
+	l.buf = r.frames
+	return r, nil
 }
 
-// settle carries the open intents over a durable group and gives back the room of those that closed.
-func (w *Writer) settle(g *group, c commit) {
+// settle carries the open intents over a durable batch and gives back the room of those that closed.
+func (w *Writer) settle(entries []Entry, first uint64, c commit) {
 	freed := 0
-	for i, e := range g.entries {
+	for i, e := range entries {
 		was, is := w.live.open[e.Subject]
 		switch {
 		case e.Kind == Intent && is:
 			freed += intent{own: e.Own}.cost() // the first one stands
 		case e.Kind == Intent:
-			w.live.open[e.Subject] = intent{seq: g.first + uint64(i), time: c.time, subject: e.Subject, own: bytes.Clone(e.Own)}
+			w.live.open[e.Subject] = intent{seq: first + uint64(i), time: c.time, subject: e.Subject, own: bytes.Clone(e.Own)}
 		case e.Kind == Result && is:
 			freed += was.cost()
 			delete(w.live.open, e.Subject)
 		}
 	}
+	w.free(freed)
+}
+
+// giveBack frees what refused calls would have cost.
+func (w *Writer) giveBack(calls []*call) {
+	freed := 0
+	for _, c := range calls {
+		if c.err == nil {
+			continue
+		}
+		for _, e := range c.entries {
+			if e.Kind == Intent {
+				freed += intent{own: e.Own}.cost()
+			}
+		}
+	}
+	w.free(freed)
+}
+
+func (w *Writer) free(cost int) {
 	w.queue.mu.Lock()
-	w.queue.cost -= freed
+	w.queue.cost -= cost
 	w.queue.mu.Unlock()
-}
-
-func (w *Writer) rotationDue(g *group, now time.Time) bool {
-	s := w.live.seg
-	if s.records == 0 {
-		return false
-	}
-	// A clock that was stepped back far counts as age too.
-	return s.size+int64(g.bytes+batchOverhead) > w.o.MaxSegment || now.Sub(s.created).Abs() >= w.o.MaxAge
-}
-
-// rotate begins the next segment, certified by this one's key, and ends this one.
-func (w *Writer) rotate(now time.Time) error {
-	l := &w.live
-	if err := l.seg.check(); err != nil {
-		return err
-	}
-	s, c, after, err := begin(w.disk, w.folder, w.pub, beginning{n: l.seg.n + 1, reason: rotated, by: l.seg.sign, from: l.at, open: openList(l.open), now: now})
-	if err != nil {
-		return err
-	}
-	old := l.seg
-	l.seg, l.at = s, after
-	w.last.Store(&c)
-	if err := old.end(); err != nil {
-		return fmt.Errorf("close segment: %w", err)
-	}
-	return nil
-}
-
-func (w *Writer) poison(cause error) error {
-	err := fmt.Errorf("%w: %w", ErrPoisoned, cause)
-	w.cause.CompareAndSwap(nil, &err)
-	return w.poisoned()
-}
-
-func (w *Writer) poisoned() error {
-	if err := w.cause.Load(); err != nil {
-		return *err
-	}
-	return nil
 }

@@ -21,6 +21,9 @@ type Entry struct {
 	Subject [16]byte // the action's ULID; zero: none, allowed for a Note only
 	Body    []byte   // sealed to the readers
 	Own     []byte   // at most MaxOwn bytes, opaque here: the owner seals it to itself
+
+	// Reserved lets a Note use the space that a full disk leaves to Results: for revocations. It is not written.
+	Reserved bool
 }
 
 // Record is an Entry with its place. Body is nil where no read key was at hand.
@@ -40,9 +43,12 @@ type Head struct {
 
 // Options of a Writer. The zero value is the default.
 type Options struct {
-	Now        func() time.Time // nil: time.Now
-	MaxSegment int64            // bytes after which a new segment is begun; 0: 64 MiB
-	MaxAge     time.Duration    // age after which a new segment is begun; 0: one hour
+	Now         func() time.Time // nil: time.Now
+	MaxSegment  int64            // bytes after which a new segment is begun; 0: 64 MiB
+	MaxAge      time.Duration    // age after which a new segment is begun; 0: one hour
+	Countersign time.Duration    // the longest that a COMMIT waits for the identity, while there is one; 0: a minute
+	Counter     func() uint64    // the owner's own lower bound, stated in each HEADER; nil: 0
+	MirrorEvery time.Duration    // the least between two copies to the mirror; 0: a second
 }
 
 func (o Options) withDefaults() Options {
@@ -55,6 +61,15 @@ func (o Options) withDefaults() Options {
 	if o.MaxAge <= 0 {
 		o.MaxAge = time.Hour
 	}
+	if o.Countersign <= 0 {
+		o.Countersign = time.Minute
+	}
+	if o.Counter == nil {
+		o.Counter = func() uint64 { return 0 }
+	}
+	if o.MirrorEvery <= 0 {
+		o.MirrorEvery = time.Second
+	}
 	return o
 }
 
@@ -62,6 +77,8 @@ func (o Options) withDefaults() Options {
 const (
 	MaxOwn  = 1 << 10       // bytes of Entry.Own
 	MaxBody = 1<<20 - 2<<10 // bytes of Entry.Body; with any Own its frame stays below 1 MiB
+	// MaxReserved is up to which size, Body and Own together, a Result never meets a full disk.
+	MaxReserved = resultRoom - 1<<10
 )
 
 var (
@@ -77,6 +94,9 @@ var (
 	ErrTooLarge = errors.New("audit record is too large")
 	// ErrTooManyOpen: a further Intent would not fit the list that each HEADER carries. Results are never refused for it.
 	ErrTooManyOpen = errors.New("too many open intents")
+	// ErrFull: the disk has no space left beyond what is kept for Results and Reserved notes. It is no fault of the
+	// log: the writer goes on as soon as there is space.
+	ErrFull = errors.New("no space for further audit records")
 	// ErrClosed: Append after Close.
 	ErrClosed = errors.New("audit log writer is closed")
 )

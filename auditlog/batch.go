@@ -52,8 +52,12 @@ func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error)
 			if err := w.takeRecord(b, body); err != nil {
 				return nil, err
 			}
-		case typ == frameCommit && b.after.seq > from.seq:
-			return b, w.takeCommit(b, f, segment, body, before, head)
+		case typ == frameCommit:
+			err := w.takeCommit(b, f, segment, body, before, head)
+			if err == nil && b.after.seq == from.seq && !b.commit.sure {
+				err = unfit("a batch without records is not countersigned")
+			}
+			return b, err
 		default:
 			return nil, unfitf("frame type %d is out of place", typ)
 		}
@@ -113,7 +117,7 @@ func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
 	if err != nil {
 		return header{}, nil, err
 	}
-	b := &batch{after: h.from}
+	b := &batch{after: h.from.mark}
 	before := next(h.from.head, h.frame())
 	typ, body, after, err := f.next(before)
 	if err == io.EOF {
@@ -129,7 +133,7 @@ func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
 	if err := w.takeCommit(b, f, h.segment, body, before, after); err != nil {
 		return header{}, nil, err
 	}
-	if !b.commit.signedBy(h.key, w.pub.Origin) {
+	if !b.commit.signedBy(h.key, w.pub) {
 		return header{}, nil, notSigned
 	}
 	return h, b, nil

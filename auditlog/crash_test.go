@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -61,16 +62,18 @@ func TestCutEveryByteOfTheLastBatch(t *testing.T) {
 		case len(data):
 			wantVerdict(t, r, Intact)
 			seq = 11
+		case last + 1, last + 2, last + 3: // of the length 0,0,0,17 only zeros are left, and they say nothing
+			wantVerdict(t, r, Intact)
 		default:
 			wantVerdict(t, r, Torn)
 			wantVerdict(t, live, Live)
-			if r.Segment != name || r.Offset != int64(last) || r.Torn != int64(cut-last) || r.Seq != 10 {
+			if r.Segment != name || r.Offset != int64(last) || r.Torn != told(data[last:cut]) || r.Seq != 10 {
 				t.Fatalf("cut at %d: %+v", cut, r)
 			}
 		}
 		store(t, dir, c)
 		r = reopen(t, dir, seq)
-		want := int64(cut - last)
+		want := told(data[last:cut])
 		if cut == len(data) {
 			want = 0
 		}
@@ -80,16 +83,21 @@ func TestCutEveryByteOfTheLastBatch(t *testing.T) {
 	}
 }
 
+// told is how many bytes of a tail a HEADER tells of: zeros at the end are preallocated space.
+func told(tail []byte) int64 { return int64(len(bytes.TrimRight(tail, "\x00"))) }
+
 // TestCutAnywhere: an earlier cut at a COMMIT can be seen only by a checkpoint; any other is a torn tail.
 func TestCutAnywhere(t *testing.T) {
 	dir := threeSegments(t)
 	m, pub := load(t, dir), readPub(t, dir)
 	name := segmentName(3)
 	data := m[name].Data
-	commitEnds := map[int]bool{0: true}
+	commitEnds := map[int]bool{0: true, 1: true, 2: true}
 	for _, p := range pieces(data) {
 		if p.typ == frameCommit {
-			commitEnds[p.off+len(p.b)] = true
+			for i := range 4 { // a frame's length begins with zeros, two of them for a HEADER
+				commitEnds[p.off+len(p.b)+i] = true
+			}
 		}
 	}
 	for cut := range data {
@@ -120,15 +128,23 @@ func TestTornSectors(t *testing.T) {
 			copy(c[name].Data[from:min(from/sector*sector+sector, len(data))], fill)
 			wantVerdict(t, verify(t, c, pub, VerifyOptions{}), Torn)
 			store(t, dir, c)
-			if r := reopen(t, dir, 1); r.Torn != int64(len(data)-last) {
-				t.Fatalf("torn %d, want %d", r.Torn, len(data)-last)
+			if r, want := reopen(t, dir, 1), told(c[name].Data[last:]); r.Torn != want {
+				t.Fatalf("torn %d, want %d", r.Torn, want)
 			}
 		}
 	}
-	// The file got longer than what was written to it: zeros at the end.
-	c := copyFS(m)
-	c[name].Data = append(append([]byte(nil), data...), make([]byte, 4096)...)
-	wantVerdict(t, verify(t, c, pub, VerifyOptions{}), Torn)
+	// The file is longer than what was written to it: preallocated space, whatever its length; anything in it is a tail.
+	for _, n := range []int{1, 4, 4096, maxBatch + 4096} {
+		c := copyFS(m)
+		c[name].Data = append(append([]byte(nil), data...), make([]byte, n)...)
+		wantVerdict(t, verify(t, c, pub, VerifyOptions{}), Intact)
+		c[name].Data[len(c[name].Data)-1] = 1
+		if r := verify(t, c, pub, VerifyOptions{}); n > maxBatch {
+			wantFault(t, r, tampered, name)
+		} else if wantVerdict(t, r, Torn); r.Torn != int64(n) {
+			t.Fatalf("torn %d, want %d", r.Torn, n)
+		}
+	}
 }
 
 // TestBeforeTheFirstFrame is A23: a crash after a segment's file is there and before it says anything, at a rotation or a start.
@@ -144,7 +160,7 @@ func TestBeforeTheFirstFrame(t *testing.T) {
 	whole := load(t, dir)[segmentName(5)].Data
 	h := pieces(whole)
 	first := len(h[0].b) + len(h[1].b)
-	for cut := 1; cut < first; cut += 13 {
+	for cut := 3; cut < first; cut += 13 {
 		c := copyFS(m)
 		c[segmentName(4)] = &fstest.MapFile{Data: whole[:cut]}
 		c[segmentName(5)] = &fstest.MapFile{}
@@ -154,7 +170,7 @@ func TestBeforeTheFirstFrame(t *testing.T) {
 			t.Fatalf("place %+v", r)
 		}
 		store(t, dir, c)
-		if r := reopen(t, dir, 11); r.Torn != int64(cut) || r.Segments != 6 {
+		if r := reopen(t, dir, 11); r.Torn != told(whole[:cut]) || r.Segments != 6 {
 			t.Fatalf("report %+v", r)
 		}
 	}
@@ -165,7 +181,7 @@ func TestBeforeTheFirstFrame(t *testing.T) {
 	c[segmentName(4)] = &fstest.MapFile{Data: whole[:20]}
 	store(t, dir, c)
 	r := reopen(t, dir, 9)
-	if want := int64(len(d)-1-lastBatch(d)) + 20; r.Torn != want {
+	if want := told(d[lastBatch(d):len(d)-1]) + told(whole[:20]); r.Torn != want {
 		t.Fatalf("torn %d, want %d", r.Torn, want)
 	}
 }
@@ -214,7 +230,7 @@ func TestRecoverHeaderAttacked(t *testing.T) {
 	// The explained bytes are gone, shorter, longer, changed, or whole again.
 	for what, tail := range map[string][]byte{
 		"gone": nil, "shorter": m[three].Data[last : len(m[three].Data)-1],
-		"longer": append(append([]byte(nil), m[three].Data[last:]...), 0), "changed": make([]byte, len(m[three].Data)-last),
+		"longer": append(append([]byte(nil), m[three].Data[last:]...), 1), "changed": make([]byte, len(m[three].Data)-last),
 	} {
 		c = copyFS(m)
 		c[three].Data = append(c[three].Data[:last:last], tail...)

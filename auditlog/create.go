@@ -61,10 +61,11 @@ func create(dir string, id ed25519.PrivateKey, origin string, recipients []strin
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{pub: p, o: o, disk: d, folder: folder, lock: lock}
+	w := &Writer{o: o, disk: d, folder: folder, lock: lock}
+	w.pub.Store(&published{p, signed})
 	err = writeFile(d, filepath.Join(folder, signerFile), []byte(signerTitle+base64.StdEncoding.EncodeToString(signer.Seed())+"\n"))
 	if err == nil {
-		err = w.start(beginning{n: 1, reason: genesis, by: id})
+		err = w.start(beginning{n: 1, reason: genesis, by: id, from: stand{mark: mark{head: chainStart(origin)}}})
 	}
 	if err == nil {
 		err = d.syncDir(dir)
@@ -93,8 +94,8 @@ func makeDir(dir string, d disk) error {
 
 // start begins the writer's first segment.
 func (w *Writer) start(b beginning) error {
-	b.now = w.o.Now()
-	s, c, after, err := begin(w.disk, w.folder, w.pub, b)
+	b.now, b.counter = w.o.Now(), w.o.Counter()
+	s, c, after, err := begin(w.disk, w.folder, w.pub.Load(), b, nil)
 	if err != nil {
 		return err
 	}
@@ -103,13 +104,13 @@ func (w *Writer) start(b beginning) error {
 		w.live.open[i.subject] = i
 		w.queue.cost += i.cost()
 	}
-	w.last.Store(&c)
+	w.committed(c)
 	return nil
 }
 
 func (w *Writer) abort() {
 	if w.live.seg != nil {
-		w.live.seg.end()
+		w.live.seg.end(false)
 	}
 	w.lock.Close()
 }

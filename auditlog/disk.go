@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // disk is the part of the file system that may fail under a writer. After each call returns nil its effect is
@@ -14,14 +15,19 @@ import (
 type disk interface {
 	create(path string) (segmentFile, error) // a new file, 0600; refuses one that is there; nothing is durable yet
 	rename(from, to string) error            // not durable before syncDir
+	remove(path string) error                // not durable before syncDir
 	syncDir(path string) error               // names in path are durable
 }
 
-// segmentFile: Sync makes the written bytes and the length durable.
+// segmentFile: Sync makes the written bytes and the length durable. Allocate lengthens the file from one size to
+// another, by zeros that have their place on the disk: writing there cannot fail for want of space.
 type segmentFile interface {
-	io.WriteCloser
+	io.WriterAt
+	io.Closer
 	Sync() error
 	Stat() (fs.FileInfo, error)
+	Allocate(from, to int64) error
+	Truncate(size int64) error
 }
 
 type osDisk struct{}
@@ -30,14 +36,17 @@ type osFile struct{ *os.File }
 
 func (f osFile) Sync() error { return datasync(f.File) }
 
-// create opens for appending: in a file that somebody cut or lengthened the next write does not hide it.
+func (f osFile) Allocate(from, to int64) error { return allocate(f.File, from, to) }
+
 func (osDisk) create(path string) (segmentFile, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	return osFile{f}, nil
 }
+
+func (osDisk) remove(path string) error { return os.Remove(path) }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 
@@ -60,7 +69,7 @@ func writeFile(d disk, path string, b []byte) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	_, err = f.Write(b)
+	_, err = f.WriteAt(b, 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -78,3 +87,18 @@ func writeFile(d disk, path string, b []byte) error {
 	}
 	return nil
 }
+
+// writeZeros lengthens a file where the file system cannot allocate by itself.
+func writeZeros(f *os.File, from, to int64) error {
+	for b := make([]byte, 64<<10); from < to; {
+		n, err := f.WriteAt(b[:min(int64(len(b)), to-from)], from)
+		if err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return nil
+}
+
+// isFull tells want of space from every other error.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

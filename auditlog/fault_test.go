@@ -17,6 +17,7 @@ type faultDisk struct {
 	quickDisk
 	n     int // 0: never
 	mode  string
+	err   error
 	calls int
 }
 
@@ -34,8 +35,10 @@ func (d *faultDisk) step(do func() error) error {
 	if d.mode == "after" {
 		do()
 	}
-	return errDisk
+	return d.fails()
 }
+
+func (d *faultDisk) fails() error { return d.err }
 
 func (d *faultDisk) create(path string) (f segmentFile, err error) {
 	err = d.step(func() (err error) { f, err = d.quickDisk.create(path); return })
@@ -54,15 +57,23 @@ func (d *faultDisk) rename(from, to string) error {
 
 func (d *faultDisk) syncDir(path string) error { return d.step(func() error { return nil }) }
 
-func (f faultFile) Write(b []byte) (n int, err error) {
+func (d *faultDisk) remove(path string) error {
+	return d.step(func() error { return d.quickDisk.remove(path) })
+}
+
+func (f faultFile) WriteAt(b []byte, off int64) (n int, err error) {
 	d := f.d
 	if d.calls+1 == d.n && d.mode == "half" {
 		d.calls++
-		n, _ = f.segmentFile.Write(b[:len(b)/2])
-		return n, errDisk
+		n, _ = f.segmentFile.WriteAt(b[:len(b)/2], off)
+		return n, d.fails()
 	}
-	err = d.step(func() (err error) { n, err = f.segmentFile.Write(b); return })
+	err = d.step(func() (err error) { n, err = f.segmentFile.WriteAt(b, off); return })
 	return n, err
+}
+
+func (f faultFile) Allocate(from, to int64) error {
+	return f.d.step(func() error { return f.segmentFile.Allocate(from, to) })
 }
 
 func (f faultFile) Sync() error { return f.d.step(f.segmentFile.Sync) }
@@ -84,7 +95,7 @@ func life(w *Writer) (acked uint64, err error) {
 
 func TestFaultAtEveryStep(t *testing.T) {
 	k := testKeys()
-	probe := &faultDisk{}
+	probe := &faultDisk{err: errDisk}
 	_, w := newLogOn(t, testOptions(), probe)
 	if _, err := life(w); err != nil {
 		t.Fatal(err)
@@ -94,7 +105,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 	}
 	for _, mode := range []string{"before", "after", "half"} {
 		for n := 1; n <= probe.calls; n++ {
-			d := &faultDisk{n: n, mode: mode}
+			d := &faultDisk{n: n, mode: mode, err: errDisk}
 			dir := t.TempDir()
 			what := fmt.Sprintf("step %d, %s", n, mode)
 			w, err := create(dir, k.id, testOrigin, []string{k.recipient}, testOptions(), d)
@@ -180,7 +191,7 @@ func TestCreateOverAnAbandonedLog(t *testing.T) {
 		mustAppend(t, old, note1("old"))
 		old.Close()
 		oldPub := readPub(t, dir)
-		d := &faultDisk{n: n, mode: "after"}
+		d := &faultDisk{n: n, mode: "after", err: errDisk}
 		w, err := create(dir, k.id, testOrigin+"/new", []string{k.recipient}, testOptions(), d)
 		if n == 0 {
 			if err != nil {

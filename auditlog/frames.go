@@ -7,7 +7,7 @@ import (
 )
 
 // chainRoom is what next hashes before the frame.
-const chainRoom = len(chainDomain) + sha256.Size
+const chainRoom = sha256.Size
 
 // frames reads one segment front to back. Memory: one frame, at least 256 KiB.
 type frames struct {
@@ -20,9 +20,9 @@ type frames struct {
 
 func newFrames() *frames { return &frames{buf: make([]byte, 256<<10)} }
 
-// begin starts with another file; the buffer stays.
-func (f *frames) begin(r io.Reader) *frames {
-	f.r, f.pos, f.end, f.off = r, chainRoom, chainRoom, 0
+// begin starts with another file, whose first byte to come is at off; the buffer stays.
+func (f *frames) begin(r io.Reader, off int64) *frames {
+	f.r, f.pos, f.end, f.off = r, chainRoom, chainRoom, off
 	return f
 }
 
@@ -37,7 +37,10 @@ func (f *frames) next(head [32]byte) (typ byte, body []byte, after [32]byte, err
 	}
 	n := binary.BigEndian.Uint32(f.buf[f.pos:])
 	typ = f.buf[f.pos+4]
-	if n == 0 || n > maxBody {
+	if n == 0 {
+		return 0, nil, head, unfit("no frame has length 0")
+	}
+	if n > maxBody {
 		return 0, nil, head, unfitf("a frame cannot have length %d", n)
 	}
 	if typ < frameHeader || typ > frameCommit {
@@ -50,10 +53,8 @@ func (f *frames) next(head [32]byte) (typ byte, body []byte, after [32]byte, err
 		}
 		return 0, nil, head, err
 	}
-	// Domain and head go where the bytes before the frame were, which nobody needs any more: one hash over one range.
-	room := f.buf[f.pos-chainRoom : f.pos]
-	copy(room, chainDomain)
-	copy(room[len(chainDomain):], head[:])
+	// The head goes where the bytes before the frame were, which nobody needs any more: one hash over one range.
+	copy(f.buf[f.pos-chainRoom:], head[:])
 	after = sha256.Sum256(f.buf[f.pos-chainRoom : f.pos+size])
 	body = f.buf[f.pos+prefix : f.pos+size]
 	f.pos += size

@@ -39,7 +39,7 @@ func FuzzFrames(f *testing.F) {
 				t.Fatal("a header prints otherwise")
 			}
 		case frameCommit:
-			if c, err := parseCommit(body); err == nil && !bytes.Equal(c.appendFrame(nil)[prefix:prefix+16], commitStart(c.log, c.segment)[prefix:]) {
+			if c, err := parseCommit(body); err == nil && !bytes.Equal(c.appendFrame(nil)[prefix:], body) {
 				t.Fatal("a commit prints otherwise")
 			}
 		case frameRecord:
@@ -66,7 +66,7 @@ func FuzzVerify(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same := bytes.Equal(b, good[i])
+			same := bytes.HasPrefix(b, good[i]) && len(bytes.Trim(b[len(good[i]):], "\x00")) == 0 // preallocated space says nothing
 			if same != (r.Verdict == Intact) || r.Verdict == "" {
 				t.Fatalf("report %+v", r)
 			}

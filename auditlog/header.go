@@ -51,14 +51,30 @@ type header struct {
 	segment uint64
 	reason  byte
 	created int64 // Unix nanoseconds
-	from    mark  // where the log stood before this segment
+	from    stand // where the log stood before this segment
 	key     ed25519.PublicKey
-	serial  uint64     // of the audit.pub in force
-	readers [][32]byte // fingerprints of its recipients
+	counter uint64 // the owner's, see Options.Counter
+	readers readers
 	drops   []drop
 	open    []intent // by seq
 	wrapped []byte   // age file holding the read key
 	sig     []byte
+}
+
+// stand is a place between two batches and the tree there.
+type stand struct {
+	mark
+	edge edge
+}
+
+func (s stand) equal(o stand) bool { return s.mark == o.mark && slices.Equal(s.edge, o.edge) }
+
+// readers says to whom a segment is sealed. pub is the signed audit.pub of that serial, there when the segment before
+// had another serial: so whoever pinned an older audit.pub can follow.
+type readers struct {
+	serial uint64
+	prints [][32]byte // fingerprints of the recipients
+	pub    []byte
 }
 
 // body is what is signed.
@@ -72,12 +88,18 @@ func (h header) body() []byte {
 	b = append(b, h.from.head[:]...)
 	b = binary.BigEndian.AppendUint64(b, h.from.seq)
 	b = binary.BigEndian.AppendUint64(b, h.from.commits)
+	b = append(b, byte(len(h.from.edge)))
+	for _, e := range h.from.edge {
+		b = append(b, e[:]...)
+	}
 	b = append(b, h.key...)
-	b = binary.BigEndian.AppendUint64(b, h.serial)
-	b = append(b, byte(len(h.readers)))
-	for _, r := range h.readers {
+	b = binary.BigEndian.AppendUint64(b, h.counter)
+	b = binary.BigEndian.AppendUint64(b, h.readers.serial)
+	b = append(b, byte(len(h.readers.prints)))
+	for _, r := range h.readers.prints {
 		b = append(b, r[:]...)
 	}
+	b = appendBytes(b, h.readers.pub)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(h.drops)))
 	for _, d := range h.drops {
 		b = binary.BigEndian.AppendUint64(b, d.segment)
@@ -93,8 +115,12 @@ func (h header) body() []byte {
 		b = binary.BigEndian.AppendUint16(b, uint16(len(i.own)))
 		b = append(b, i.own...)
 	}
-	b = binary.BigEndian.AppendUint32(b, uint32(len(h.wrapped)))
-	return append(b, h.wrapped...)
+	return appendBytes(b, h.wrapped)
+}
+
+// appendBytes appends a u32 length and the bytes.
+func appendBytes(b, v []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
 }
 
 func (h *header) sign(by ed25519.PrivateKey) {
@@ -125,12 +151,17 @@ func parseHeader(body []byte) (header, error) {
 	h.segment = c.u64()
 	h.reason = c.u8()
 	h.created = int64(c.u64())
-	h.from = mark{head: c.sum(), seq: c.u64(), commits: c.u64()}
-	h.key = slices.Clone(c.take(ed25519.PublicKeySize))
-	h.serial = c.u64()
+	h.from.mark = mark{head: c.sum(), seq: c.u64(), commits: c.u64()}
 	for range c.u8() {
-		h.readers = append(h.readers, c.sum())
+		h.from.edge = append(h.from.edge, c.sum())
 	}
+	h.key = slices.Clone(c.take(ed25519.PublicKeySize))
+	h.counter = c.u64()
+	h.readers.serial = c.u64()
+	for range c.u8() {
+		h.readers.prints = append(h.readers.prints, c.sum())
+	}
+	h.readers.pub = bytes.Clone(c.take(c.u32()))
 	for range c.u16() {
 		if c.short {
 			break
@@ -150,6 +181,9 @@ func parseHeader(body []byte) (header, error) {
 	h.sig = bytes.Clone(c.take(ed25519.SignatureSize))
 	if c.short || len(c.b) != 0 {
 		return header{}, unfit("header fields do not fill its frame")
+	}
+	if len(h.from.edge) != edgeSize(h.from.commits) {
+		return header{}, unfit("header states a tree edge of another size")
 	}
 	return h, nil
 }

@@ -1,7 +1,6 @@
 package auditlog
 
 import (
-	"crypto/cipher"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -56,14 +55,14 @@ func (o *opener) header(h header) (err error) {
 }
 
 func (o *opener) batch(b *batch, yield func(Record, error) bool) error {
-	var a cipher.AEAD
+	if b.off == 0 {
+		return nil // a HEADER's batch has no key of its own
+	}
+	a, err := ratchet(o.read, b.salt[:])
+	if err != nil {
+		return err
+	}
 	for i, s := range b.records {
-		if a == nil {
-			var err error
-			if a, err = batchKey(o.read, b.salt[:]); err != nil {
-				return err
-			}
-		}
 		seq := b.after.seq - uint64(len(b.records)-1-i)
 		body, err := s.open(a, b.commit.segment, seq, i)
 		if err != nil {
@@ -87,7 +86,7 @@ func (w *walker) headerOf(fsys fs.FS, n uint64) (header, error) {
 		return header{}, fmt.Errorf("read segment: %w", err)
 	}
 	defer f.Close()
-	h, _, err := w.readFirst(w.frames.begin(f), n)
+	h, _, err := w.readFirst(w.frames.begin(f, 0), n)
 	return h, err
 }
 

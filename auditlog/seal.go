@@ -10,25 +10,49 @@ import (
 	"fmt"
 )
 
-// recordKeyInfo is the HKDF info of a batch's key.
-const recordKeyInfo = "auditlog record key 1"
+// HKDF infos: of a batch's key, and of the segment key that the next batch starts from.
+const (
+	recordKeyInfo = "auditlog record key 1"
+	nextKeyInfo   = "auditlog next key 1"
+)
 
 // recordHead is the clear part of a RECORD before own: kind, subject, length of own.
 const recordHead = 1 + 16 + 2
 
-func padded(n int) int { return n/padTo*padTo + padTo } // one byte at least, for the mark
+// A RECORD frame has recordFill bytes more than a multiple of 64: with the 32 of the chain head before it and the 9 that
+// SHA-256 itself adds, the chain hash of a record wastes no block.
+const (
+	recordFill = 23
+	padTo      = 64
+)
 
-func recordSize(e Entry) int {
-	return prefix + recordHead + len(e.Own) + padded(len(e.Body)) + tagSize
+// recordSize is the whole frame.
+func recordSize(e Entry) int { return frameSize(len(e.Own), len(e.Body)) }
+
+func frameSize(own, body int) int {
+	n := prefix + recordHead + own + body + 1 + tagSize // one byte at least, for the mark
+	return (n-recordFill+padTo-1)/padTo*padTo + recordFill
 }
 
-// batchKey is the AEAD of one batch: AES-256-GCM under HKDF-SHA-256(read key, salt).
-func batchKey(read, salt []byte) (cipher.AEAD, error) {
-	k, err := hkdf.Key(sha256.New, read, salt, recordKeyInfo, 32)
+// ratchet turns the segment's read key once for each batch: a is the batch's AEAD, AES-256-GCM. The old key is gone
+// after it, so that who takes the running memory can read what comes, and not what was.
+func ratchet(read, salt []byte) (a cipher.AEAD, err error) {
+	prk, err := hkdf.Extract(sha256.New, read, salt)
+	if err != nil {
+		return nil, fmt.Errorf("derive record key: %w", err)
+	}
+	defer clear(prk)
+	k, err := hkdf.Expand(sha256.New, prk, recordKeyInfo, readKeySize)
 	if err != nil {
 		return nil, fmt.Errorf("derive record key: %w", err)
 	}
 	defer clear(k)
+	n, err := hkdf.Expand(sha256.New, prk, nextKeyInfo, readKeySize)
+	if err != nil {
+		return nil, fmt.Errorf("derive next key: %w", err)
+	}
+	copy(read, n)
+	clear(n)
 	b, err := aes.NewCipher(k)
 	if err != nil {
 		return nil, fmt.Errorf("derive record key: %w", err)
@@ -61,7 +85,7 @@ func appendRecord(b []byte, a cipher.AEAD, segment, seq uint64, index int, e Ent
 	plain := len(b)
 	b = append(b, e.Body...)
 	b = append(b, 0x80)
-	b = append(b, make([]byte, padded(len(e.Body))-len(e.Body)-1)...)
+	b = append(b, make([]byte, start+recordSize(e)-tagSize-len(b))...)
 	b = a.Seal(b[:plain], recordNonce(index), b[plain:], recordAD(segment, seq, e.Kind, e.Subject))
 	endFrame(b, start)
 	return b
@@ -92,7 +116,7 @@ func parseRecord(body []byte) (s sealed, err error) {
 		return s, unfit("record's own part is too long")
 	}
 	s.own, s.box = rest[:n], rest[n:]
-	if len(s.box) < padTo+tagSize || (len(s.box)-tagSize)%padTo != 0 {
+	if len(s.box) <= tagSize || (prefix+len(body))%padTo != recordFill {
 		return s, unfit("record body is not padded")
 	}
 	return s, nil
@@ -108,7 +132,7 @@ func (s sealed) open(a cipher.AEAD, segment, seq uint64, index int) ([]byte, err
 	for i >= 0 && b[i] == 0 {
 		i--
 	}
-	if i < 0 || b[i] != 0x80 || padded(i) != len(b) {
+	if i < 0 || b[i] != 0x80 || frameSize(len(s.own), i) != prefix+recordHead+len(s.own)+len(s.box) {
 		return nil, fmt.Errorf("open record %d: %w", seq, errors.New("padding is wrong"))
 	}
 	return b[:i], nil

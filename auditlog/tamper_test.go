@@ -281,8 +281,21 @@ func resignAs(t testing.TB, b []byte, origin string, by ed25519.PrivateKey, spoi
 		by = key
 	}
 	h.sign(by)
-	out := h.frame()
-	head := next(h.from.head, out)
+	l[0].b = h.frame()
+	return rebuild(t, join(l), origin, key, nil, spoil)
+}
+
+// rebuild makes chain, tree and signatures fit again, as who holds the segment's key could. forge changes a COMMIT
+// before it is signed, spoil after it.
+func rebuild(t testing.TB, b []byte, origin string, key ed25519.PrivateKey, forge, spoil func(i int, c *commit)) []byte {
+	t.Helper()
+	l := pieces(b)
+	h, err := parseHeader(l[0].b[prefix:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := l[0].b
+	head, tree := next(h.from.head, out), slices.Clone(h.from.edge)
 	commits := 0
 	for _, p := range l[1:] {
 		if p.typ == frameCommit {
@@ -291,6 +304,11 @@ func resignAs(t testing.TB, b []byte, origin string, by ed25519.PrivateKey, spoi
 				t.Fatal(err)
 			}
 			c.head = head
+			tree = tree.with(c.commits-1, c.leaf())
+			c.root = tree.root()
+			if forge != nil {
+				forge(commits, &c)
+			}
 			copy(c.sig[:], ed25519.Sign(key, c.text(origin)))
 			if spoil != nil {
 				spoil(commits, &c)

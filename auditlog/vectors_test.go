@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,8 +18,8 @@ const vectorsDir = "testdata/vectors"
 
 // verdictLine is what a vector's verdict file holds.
 func verdictLine(r Report) string {
-	return fmt.Sprintf("%s kind=%s segment=%s offset=%d seq=%d records=%d commits=%d open=%d torn=%d\n",
-		r.Verdict, r.Kind, r.Segment, r.Offset, r.Seq, r.Records, r.Commits, r.OpenIntents, r.Torn)
+	return fmt.Sprintf("%s kind=%s segment=%s offset=%d seq=%d records=%d commits=%d open=%d torn=%d countersigned=%d weak=%d root=%s\n",
+		r.Verdict, r.Kind, r.Segment, r.Offset, r.Seq, r.Records, r.Commits, r.OpenIntents, r.Torn, r.Countersigned, r.Weak.Commits, r.Root)
 }
 
 // TestVectors holds the verifier to logs that lie in the repository, as they were written once.
@@ -73,14 +74,21 @@ func writeVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, w, Entry{Kind: Note, Body: []byte("first"), Own: []byte("own")}, Entry{Kind: Intent, Subject: subject(1), Body: []byte("go")})
+	if err := w.Identify(testKeys().id); err != nil {
+		t.Fatal(err)
+	}
 	w.o.MaxSegment = 1
 	mustAppend(t, w, Entry{Kind: Result, Subject: subject(1), Body: []byte("went")})
 	w.o.MaxSegment = 1 << 30
+	if err := w.Identify(nil); err != nil {
+		t.Fatal(err)
+	}
 	mustAppend(t, w, Entry{Kind: Intent, Subject: subject(2)}, note1("second"))
 	cp, err := w.Checkpoint(testKeys().id)
 	if err != nil {
 		t.Fatal(err)
 	}
+	key := slices.Clone(w.live.seg.sign)
 	w.Close()
 	m := load(t, dir)
 	pub := readPub(t, dir)
@@ -111,6 +119,19 @@ func writeVectors(t *testing.T) {
 	cut := func(m fstest.MapFS, n string, by int) { m[n].Data = m[n].Data[:len(m[n].Data)-by] }
 	vector("intact", pub, cp, func(fstest.MapFS) {})
 	vector("unstarted", pub, nil, func(m fstest.MapFS) { m[three] = &fstest.MapFile{} })
+	vector("preallocated", pub, cp, func(m fstest.MapFS) {
+		m[one].Data = append(m[one].Data, make([]byte, 100)...)
+		m[two].Data = append(m[two].Data, make([]byte, 3)...)
+	})
+	forge := func(name string, f func(i int, c *commit)) {
+		vector(name, pub, nil, func(m fstest.MapFS) { m[two].Data = rebuild(t, m[two].Data, "vectors.example/1", key, f, nil) })
+	}
+	forge("forged-root", func(i int, c *commit) {
+		if i == 3 {
+			c.root[0] ^= 1
+		}
+	})
+	forge("uncountersigned", func(i int, c *commit) { clear(c.idSig[:]) })
 	vector("torn", pub, nil, func(m fstest.MapFS) { cut(m, two, 100) })
 	vector("truncated", pub, cp, func(m fstest.MapFS) { m[two].Data = m[two].Data[:lastBatch(m[two].Data)] })
 	vector("flipped", pub, nil, func(m fstest.MapFS) { m[two].Data[len(m[two].Data)/2] ^= 1 })
@@ -129,6 +150,22 @@ func writeVectors(t *testing.T) {
 	m = load(t, dir)
 	vector("explained", pub, nil, func(fstest.MapFS) {})
 	vector("explained-then-edited", pub, nil, func(m fstest.MapFS) { cut(m, two, 1) })
+	// The readers change; who pinned the older audit.pub can follow.
+	if w, _, err = Open(dir, testOptions()); err != nil {
+		t.Fatal(err)
+	}
+	_, second, err := NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Recipients(testKeys().id, []string{recipient, second}); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, w, note1("for two"))
+	w.Close()
+	m = load(t, dir)
+	vector("new-recipients", pub, nil, func(fstest.MapFS) {})
+	vector("new-recipients-pinned", readPub(t, dir), nil, func(fstest.MapFS) {})
 	if err := os.WriteFile(filepath.Join(vectorsDir, "reader.txt"), []byte("# opens every vector; no secret\n"+identity+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -27,24 +27,37 @@ type VerifyOptions struct {
 
 // Report is what Verify found. On a fault the counters stop where the fault is.
 type Report struct {
-	Verdict     string    `json:"verdict"` // intact, broken, torn or live
-	Kind        string    `json:"kind"`    // of a fault: tampered, truncated, forked, unsigned
-	Segment     string    `json:"segment"` // place of a fault or of a tail: file name
-	Offset      int64     `json:"offset"`  // first byte that no valid COMMIT covers
-	Seq         uint64    `json:"seq"`     // first record in doubt
-	Detail      string    `json:"detail"`
-	Segments    int64     `json:"segments"`
-	Records     int64     `json:"records"`
-	Commits     int64     `json:"commits"`
-	Bytes       int64     `json:"bytes"`       // read
-	Torn        int64     `json:"torn"`        // bytes of torn tails, explained ones and the last
-	Head        string    `json:"head"`        // base64 of the chain head that the last COMMIT states, as in a checkpoint
-	Root        string    `json:"root"`        // empty: this format has no tree
-	Fingerprint string    `json:"fingerprint"` // of the identity verified against
-	Anchored    string    `json:"anchored"`    // the checkpoint that was met, in words; empty: none
-	First       time.Time `json:"first"`       // of the first COMMIT
-	Last        time.Time `json:"last"`        // of the last COMMIT
-	OpenIntents int       `json:"openIntents"`
+	Verdict       string    `json:"verdict"` // intact, broken, torn or live
+	Kind          string    `json:"kind"`    // of a fault: tampered, truncated, forked, unsigned
+	Segment       string    `json:"segment"` // place of a fault or of a tail: file name
+	Offset        int64     `json:"offset"`  // first byte that no valid COMMIT covers
+	Seq           uint64    `json:"seq"`     // first record in doubt
+	Detail        string    `json:"detail"`
+	Segments      int64     `json:"segments"`
+	Records       int64     `json:"records"`
+	Commits       int64     `json:"commits"`
+	Bytes         int64     `json:"bytes"`       // read
+	Torn          int64     `json:"torn"`        // bytes of torn tails, explained ones and the last
+	Head          string    `json:"head"`        // base64 of the chain head that the last COMMIT states, as in a checkpoint
+	Root          string    `json:"root"`        // base64 of the root of the tree over all COMMITs
+	Fingerprint   string    `json:"fingerprint"` // of the identity verified against
+	Anchored      string    `json:"anchored"`    // the checkpoint that was met, in words; empty: none
+	First         time.Time `json:"first"`       // of the first COMMIT
+	Last          time.Time `json:"last"`        // of the last COMMIT
+	OpenIntents   int       `json:"openIntents"`
+	Countersigned int64     `json:"countersigned"` // COMMITs that the log identity signed too
+	Weak          Weak      `json:"weak"`
+	Serial        uint64    `json:"serial"`  // of the audit.pub in force at the end
+	Counter       uint64    `json:"counter"` // the owner's, in the last HEADER; see Options.Counter
+}
+
+// Weak is the end of a log that the log identity has not signed: nobody but who holds the recovery key or the running
+// writer's memory can have written it, and they could. All before it stands on the identity's word.
+type Weak struct {
+	Commits int64     `json:"commits"` // 0: nothing is weak
+	Records int64     `json:"records"`
+	Seq     uint64    `json:"seq"`   // the first record that is only weakly signed; 0: none
+	Since   time.Time `json:"since"` // of the last COMMIT that the identity signed; zero: it never did
 }
 
 // Verify checks a folder of segments against a pinned audit.pub. It needs no key, no lock and no writer. A fault is a
@@ -68,6 +81,7 @@ func Verify(segmentsDir fs.FS, pub []byte, o VerifyOptions) (Report, error) {
 		}
 		v.anchor = &c
 	}
+	v.watch(v.w, &v.seen)
 	err = v.run(segmentsDir)
 	v.sum()
 	var fault *TamperError
@@ -82,71 +96,80 @@ func Verify(segmentsDir fs.FS, pub []byte, o VerifyOptions) (Report, error) {
 	return v.rep, nil
 }
 
+// verifier joins what is found in the segments, in their order.
 type verifier struct {
 	w      *walker
 	o      VerifyOptions
 	rep    Report
+	seen   seen
 	anchor *commit
-	total  int64
-	told   int64
+	meter  meter
 }
 
-func (v *verifier) run(fsys fs.FS) error {
-	count, err := segments(fsys)
-	if err != nil {
-		return err
-	}
-	if count == 0 {
-		return &TamperError{Kind: truncated, Segment: segmentName(1), Seq: 1, Detail: "there is no segment"}
-	}
-	if v.o.Progress != nil {
-		for n := uint64(1); n <= count; n++ {
-			i, err := fs.Stat(fsys, segmentName(n))
-			if err != nil {
-				return fmt.Errorf("list segments: %w", err)
-			}
-			v.total += i.Size()
-		}
-	}
-	v.w.every = v.o.AllSignatures
-	v.w.hooks = hooks{onHeader: v.header, onCommit: v.commit, wrap: func(r io.Reader) io.Reader { return &counter{r, v} }}
-	for n := uint64(1); n <= count; n++ {
-		v.rep.Segments++
-		if err := v.w.walk(fsys, n, n); err != nil {
-			return err
-		}
-	}
-	return nil
+// seen is what was met on the way, in one segment or in all.
+type seen struct {
+	bytes, torn, countersigned int64
+	first                      int64 // time of the first COMMIT
+	anchored                   string
 }
 
-func (v *verifier) header(h header) error {
-	for _, d := range h.drops {
-		v.rep.Torn += int64(d.size)
+func (s *seen) add(o seen) {
+	s.bytes, s.torn, s.countersigned = s.bytes+o.bytes, s.torn+o.torn, s.countersigned+o.countersigned
+	if s.first == 0 {
+		s.first = o.first
 	}
-	return nil
+	s.anchored += o.anchored
 }
 
-// commit compares with the checkpoint where the log passes it.
-func (v *verifier) commit(c commit) error {
-	if v.rep.First.IsZero() {
-		v.rep.First = time.Unix(0, c.time).UTC()
-	}
-	if a := v.anchor; a != nil && a.commits == c.commits {
-		if a.head != c.head || a.seq != c.seq {
-			return v.w.fault(forked, v.w.place, "commit %d is another one than the checkpoint's", c.commits)
+// watch lets w tell s what it meets.
+func (v *verifier) watch(w *walker, s *seen) {
+	w.every = v.o.AllSignatures
+	w.onHeader = func(h header) error {
+		for _, d := range h.drops {
+			s.torn += int64(d.size)
 		}
-		v.rep.Anchored = fmt.Sprintf("commit %d, record %d, %s", c.commits, c.seq, time.Unix(0, c.time).UTC().Format(time.RFC3339))
+		return nil
 	}
-	return nil
+	w.onCommit = func(c commit) error {
+		if s.first == 0 {
+			s.first = c.time
+		}
+		if c.sure {
+			s.countersigned++
+		}
+		a := v.anchor
+		if a == nil || a.commits != c.commits {
+			return nil
+		}
+		if a.head != c.head || a.seq != c.seq || a.root != w.at.edge.root() {
+			return w.fault(forked, w.place, "commit %d is another one than the checkpoint's", c.commits)
+		}
+		s.anchored = fmt.Sprintf("commit %d, record %d, %s", c.commits, c.seq, time.Unix(0, c.time).UTC().Format(time.RFC3339))
+		return nil
+	}
+	w.wrap = func(r io.Reader) io.Reader { return &counter{r, s, &v.meter} }
 }
 
 func (v *verifier) sum() {
-	w := v.w
+	w, s := v.w, v.seen
+	v.rep.Bytes, v.rep.Torn, v.rep.Countersigned, v.rep.Anchored = s.bytes, s.torn, s.countersigned, s.anchored
 	v.rep.Records, v.rep.Commits, v.rep.OpenIntents = int64(w.at.seq), int64(w.at.commits), len(w.open)
-	if w.at.commits > 0 {
-		v.rep.Last = time.Unix(0, w.last.time).UTC()
-		v.rep.Head = base64.StdEncoding.EncodeToString(w.last.head[:])
+	v.rep.Serial, v.rep.Counter = w.readers.serial, w.counter
+	if w.at.commits == 0 {
+		return
 	}
+	v.rep.First, v.rep.Last = time.Unix(0, s.first).UTC(), time.Unix(0, w.last.time).UTC()
+	v.rep.Head = base64.StdEncoding.EncodeToString(w.last.head[:])
+	root := w.at.edge.root()
+	v.rep.Root = base64.StdEncoding.EncodeToString(root[:])
+	weak := Weak{Commits: int64(w.at.commits - w.sure.commits), Records: int64(w.at.seq - w.sure.seq)}
+	if weak.Records > 0 {
+		weak.Seq = w.sure.seq + 1
+	}
+	if w.sure.commits > 0 {
+		weak.Since = time.Unix(0, w.sure.time).UTC()
+	}
+	v.rep.Weak = weak
 }
 
 func (v *verifier) broken(f *TamperError) {
@@ -183,21 +206,4 @@ func (v *verifier) ended(live bool) {
 	}
 	v.rep.Segment, v.rep.Offset, v.rep.Seq = segmentName(left.segment), int64(left.offset), v.w.at.seq+1
 	v.rep.Detail = fmt.Sprintf("%d bytes after the last commit: %s", left.size, left.why)
-}
-
-// counter tells progress about once a MiB.
-type counter struct {
-	r io.Reader
-	v *verifier
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	v := c.v
-	v.rep.Bytes += int64(n)
-	if v.o.Progress != nil && (v.rep.Bytes-v.told >= 1<<20 || v.rep.Bytes >= v.total && v.told < v.total) {
-		v.told = v.rep.Bytes
-		v.o.Progress(min(v.told, v.total), v.total)
-	}
-	return n, err
 }

@@ -11,18 +11,35 @@ import (
 
 // walker carries the log's state over segments and says where it stops being true.
 type walker struct {
-	pub   Pub
-	log   [8]byte
-	at    mark
-	key   ed25519.PublicKey // of the segment last entered
-	last  commit            // last one accepted
-	place place             // end of what was accepted
-	open  map[[16]byte]intent
-	drops []drop // torn tails since the last HEADER; the next one must state exactly these
+	pub Pub
+	log [8]byte
+	state
 
+	apart  bool // one segment by itself, on the word of its HEADER; whether it belongs there is another's question
+	every  bool // check each COMMIT's signatures and root, not only a segment's first and last
+	owed   *owed
 	frames *frames
-	every  bool // check each COMMIT's signature, not only a segment's first and last
 	hooks
+}
+
+// state is the log as far as it was accepted.
+type state struct {
+	at      stand
+	key     ed25519.PublicKey // of the segment last entered
+	last    commit            // last one accepted
+	sure    commit            // last one that the identity signed
+	place   place             // end of what was accepted
+	readers readers           // of the segment last entered
+	counter uint64            // the owner's, in the HEADER last entered
+	open    map[[16]byte]intent
+	drops   []drop // torn tails since the last HEADER; the next one must state exactly these
+}
+
+// owed is a countersignature that was not looked at yet.
+type owed struct {
+	commit
+	place
+	seq uint64 // before it
 }
 
 // hooks look on. Each may be nil; an error ends the walk.
@@ -40,7 +57,9 @@ type place struct {
 }
 
 func newWalker(p Pub) *walker {
-	return &walker{pub: p, log: p.log(), open: map[[16]byte]intent{}, frames: newFrames()}
+	w := &walker{pub: p, log: p.log(), frames: newFrames()}
+	w.state = state{at: stand{mark: mark{head: chainStart(p.Origin)}}, open: map[[16]byte]intent{}}
+	return w
 }
 
 func (w *walker) fault(kind string, at place, format string, a ...any) error {
@@ -49,52 +68,69 @@ func (w *walker) fault(kind string, at place, format string, a ...any) error {
 
 // tail is what lies in a segment after the last valid COMMIT.
 type tail struct {
-	off  int64
-	size int64 // of the segment
-	why  string
-	sig  bool // a signature is missing, all else holds
+	off int64
+	why string
+	sig bool // a signature is missing, all else holds
 }
 
 // segment walks one segment. tail: it does not end at a valid COMMIT. An error is a fault, a hook's, or the reader's.
 func (w *walker) segment(n uint64, r io.Reader) (*tail, error) {
-	f := w.frames.begin(r)
+	f := w.frames.begin(r, 0)
 	h, b, err := w.readFirst(f, n)
 	if err != nil {
 		return asTail(0, err)
 	}
-	if err := w.enter(n, h); err != nil {
+	if w.apart {
+		w.adopt(h, h.key)
+		w.drops, w.readers, w.counter = nil, readers{h.readers.serial, h.readers.prints, nil}, h.counter
+		err = w.look(h)
+	} else {
+		err = w.enter(n, h)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := w.accept(n, b); err != nil {
+	if err := w.vouched(b, w.key); err != nil {
 		return nil, err
 	}
+	if err := w.accept(n, b, true); err != nil {
+		return nil, err
+	}
+	return w.batches(n, f)
+}
+
+// batches walks on from w.at to the end of the segment.
+func (w *walker) batches(n uint64, f *frames) (*tail, error) {
 	var held *batch // fits, and waits for its own signature or for a batch that covers it
-	cur := b.after
+	cur := w.at.mark
 	for {
 		off := f.off
 		b, err := w.readBatch(f, n, cur)
-		if err == nil && (w.every || w.onBatch != nil) {
-			if !b.commit.signedBy(w.key, w.pub.Origin) {
-				return asTail(off, notSigned)
+		switch {
+		case err == nil && (w.every || w.onBatch != nil):
+			if err = w.vouched(b, w.key); err == nil {
+				err = w.accept(n, b, true)
 			}
-			if err := w.accept(n, b); err != nil {
+		case err == nil:
+			err = w.accept(n, held, false)
+			held = b
+		default:
+			t, err := asTail(off, err)
+			if err != nil {
 				return nil, err
 			}
-			cur = b.after
-			continue
-		}
-		if err == nil {
-			if err := w.accept(n, held); err != nil {
-				return nil, err
+			if t, err = w.settle(n, held, t); err == nil {
+				err = w.pay()
 			}
-			held, cur = b, b.after
-			continue
+			return t, err
 		}
-		t, err := asTail(off, err)
+		if err == notSigned {
+			return asTail(off, err)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return w.settle(n, held, t)
+		cur = b.after
 	}
 }
 
@@ -103,18 +139,46 @@ func (w *walker) settle(n uint64, held *batch, t *tail) (*tail, error) {
 	if held == nil {
 		return t, nil
 	}
-	if held.commit.signedBy(w.key, w.pub.Origin) {
-		return t, w.accept(n, held)
+	err := w.vouched(held, w.key)
+	if err == nil {
+		return t, w.accept(n, held, true)
+	}
+	if err != notSigned {
+		return nil, err
 	}
 	// The one before was taken on this one's word, which is worth nothing.
-	if !w.last.signedBy(w.key, w.pub.Origin) {
+	if !w.last.signedBy(w.key, w.pub) {
 		return nil, w.fault(unsigned, w.place, "the commits before this byte are not signed by the segment's key")
+	}
+	if w.at.edge.root() != w.last.root {
+		return nil, w.fault(tampered, w.place, "the commit before this byte states another tree root")
 	}
 	return asTail(held.off, notSigned)
 }
 
+// pay looks at the segment's last countersignature, if it was taken unseen.
+func (w *walker) pay() error {
+	o := w.owed
+	w.owed = nil
+	if o == nil || o.signedBy(w.key, w.pub) {
+		return nil
+	}
+	return &TamperError{Kind: unsigned, Segment: segmentName(o.place.segment), Offset: o.off, Seq: o.seq + 1, Detail: "the commit's countersignature is wrong"}
+}
+
 // notSigned is the one way in which a batch fits and is still not valid.
 const notSigned = unfit("a commit's signature is missing or wrong")
+
+// vouched holds a batch's signatures, and then its tree root: no crash makes a wrong root and signs it.
+func (w *walker) vouched(b *batch, key ed25519.PublicKey) error {
+	if !b.commit.signedBy(key, w.pub) {
+		return notSigned
+	}
+	if w.at.edge.rootWith(w.at.commits, b.commit.leaf()) != b.commit.root {
+		return w.fault(tampered, place{b.commit.segment, b.off}, "the commit states another tree root")
+	}
+	return nil
+}
 
 // asTail tells a clean end and unfit bytes from a failing reader.
 func asTail(off int64, err error) (*tail, error) {
@@ -128,8 +192,8 @@ func asTail(off int64, err error) (*tail, error) {
 	return nil, err
 }
 
-// accept makes a batch part of the log.
-func (w *walker) accept(n uint64, b *batch) error {
+// accept makes a batch part of the log. seen: its signatures were looked at.
+func (w *walker) accept(n uint64, b *batch, seen bool) error {
 	if b == nil {
 		return nil
 	}
@@ -144,7 +208,15 @@ func (w *walker) accept(n uint64, b *batch) error {
 			w.open[e.subject] = intent{seq: e.seq, time: b.commit.time, subject: e.subject, own: e.own}
 		}
 	}
-	w.at, w.last, w.place = b.after, b.commit, place{n, b.end}
+	before := w.at.seq
+	w.at.edge = w.at.edge.with(w.at.commits, b.commit.leaf())
+	w.at.mark, w.last, w.place = b.after, b.commit, place{n, b.end}
+	if b.commit.sure {
+		w.sure, w.owed = b.commit, nil
+		if !seen {
+			w.owed = &owed{b.commit, place{n, b.off}, before}
+		}
+	}
 	if w.onCommit != nil {
 		if err := w.onCommit(b.commit); err != nil {
 			return err
@@ -156,74 +228,20 @@ func (w *walker) accept(n uint64, b *batch) error {
 	return nil
 }
 
-// enter checks that a segment belongs here, and that its HEADER was signed by whom the reason demands.
-func (w *walker) enter(n uint64, h header) error {
-	start := place{n, 0}
-	if h.segment != n {
-		return w.fault(tampered, start, "the header is of segment %d", h.segment)
-	}
-	if h.origin != w.pub.Origin {
-		return w.fault(tampered, start, "the header is of another log")
-	}
-	if (n == 1) != (h.reason == genesis) {
-		return w.fault(tampered, start, "header reason %d cannot stand here", h.reason)
-	}
-	// Before the signature: damage to an earlier segment is named there, not where its consequences show.
-	if err := w.explained(n, h); err != nil {
-		return err
-	}
-	by := w.pub.Recovery
-	switch h.reason {
-	case genesis:
-		by = w.pub.Identity
-	case rotated:
-		by = w.key
-	case restarted, recovered:
-	default:
-		return w.fault(tampered, start, "header reason %d is unknown", h.reason)
-	}
-	if !h.signedBy(by) {
-		return w.fault(unsigned, start, "the header is not signed by the key that may begin this segment")
-	}
-	if h.from != w.at {
-		return w.fault(tampered, w.place, "the log ends here at record %d, commit %d; the next segment continues record %d, commit %d", w.at.seq, w.at.commits, h.from.seq, h.from.commits)
-	}
-	if h.serial == w.pub.Serial && !slices.Equal(h.readers, fingerprints(w.pub.Recipients)) {
-		return w.fault(tampered, start, "the header names other recipients than audit.pub")
-	}
-	if !slices.EqualFunc(h.open, openList(w.open), intent.equal) {
-		return w.fault(tampered, start, "the header carries other open intents than the log has")
-	}
-	w.key = h.key
+func (w *walker) look(h header) error {
 	if w.onHeader != nil {
 		return w.onHeader(h)
 	}
 	return nil
 }
 
-// explained holds the torn tails found against those the HEADER states.
-func (w *walker) explained(n uint64, h header) error {
-	for i, d := range w.drops {
-		if i >= len(h.drops) || !d.same(h.drops[i]) {
-			return w.fault(tampered, place{d.segment, int64(d.offset)}, "%s, and the next header does not explain it", d.why)
-		}
+// adopt starts in the middle of a log, on the word of a HEADER. key is the one that must have signed it.
+func (w *walker) adopt(h header, key ed25519.PublicKey) {
+	w.state = state{at: stand{h.from.mark, slices.Clone(h.from.edge)}, key: key, place: place{h.segment, 0}, drops: slices.Clone(h.drops), open: map[[16]byte]intent{}}
+	w.readers = h.readers
+	if len(h.readers.pub) > 0 {
+		w.readers = readers{serial: h.readers.serial - 1}
 	}
-	if len(h.drops) > len(w.drops) {
-		d := h.drops[len(w.drops)]
-		return w.fault(tampered, place{d.segment, int64(d.offset)}, "the torn tail of %d bytes that segment %d explains is gone", d.size, n)
-	}
-	if (h.reason == recovered) != (len(h.drops) > 0) {
-		return w.fault(tampered, place{n, 0}, "header reason and dropped bytes disagree")
-	}
-	w.drops = nil
-	return nil
-}
-
-// adopt starts in the middle of a log, on the word of a HEADER whose signature enter will check by prev.
-func (w *walker) adopt(h header, prev ed25519.PublicKey) {
-	w.at, w.key, w.place = h.from, prev, place{h.segment, 0}
-	w.drops = slices.Clone(h.drops)
-	clear(w.open)
 	for _, i := range h.open {
 		w.open[i.subject] = i
 	}

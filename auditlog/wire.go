@@ -18,18 +18,19 @@ const (
 	prefix   = 5       // u32be length, u8 type
 	maxBody  = 1 << 20 // largest length field
 	maxBatch = 4 << 20 // largest batch, first byte to last byte of its COMMIT
-	padTo    = 64      // sealed plaintexts are multiples of it
 	saltSize = 16
 	tagSize  = 16
 )
 
-// chainDomain keeps chain hashes apart from every other use of SHA-256.
-const chainDomain = "auditlog chain 1"
+// chainDomain begins the chain. It is hashed once, with the origin: in each link it would cost a SHA-256 block.
+const chainDomain = "auditlog chain 1\n"
+
+// chainStart is h[0].
+func chainStart(origin string) [32]byte { return sha256.Sum256([]byte(chainDomain + origin)) }
 
 // next is h[i] from h[i-1] and the whole frame, prefix included.
 func next(head [32]byte, frame []byte) [32]byte {
 	h := sha256.New()
-	h.Write([]byte(chainDomain))
 	h.Write(head[:])
 	h.Write(frame)
 	h.Sum(head[:0])

@@ -1,16 +1,14 @@
 package auditlog
 
 import (
-	"crypto/ed25519"
+	"crypto"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/mod/sumdb/note"
+	"time"
 )
 
 const (
@@ -21,28 +19,49 @@ const (
 
 // Writer appends to a log. Its methods may be called concurrently. Lock order: turn, then queue.mu.
 type Writer struct {
-	pub    Pub
+	pub    atomic.Pointer[published] // changed under turn
 	o      Options
 	disk   disk
 	folder string // of the segments
 	lock   *os.File
 
-	turn  sync.Mutex // held by the leader of a group while it writes
-	live  liveLog    // under turn
-	queue queue
+	turn   sync.Mutex // held by the leader of a group while it writes
+	live   liveLog    // under turn
+	queue  queue
+	mirror mirror
+	prove  sync.Mutex // held over the file of the tree's hashes; nothing else is taken under it
 
-	last   atomic.Pointer[commit]
+	last   atomic.Pointer[durable]
 	cause  atomic.Pointer[error] // why the writer is poisoned
 	flying atomic.Int64          // calls inside Append
+}
+
+// published is audit.pub: what it says, and its bytes.
+type published struct {
+	Pub
+	note []byte
+}
+
+// durable is the last COMMIT, and where its frame ends.
+type durable struct {
+	commit
+	end place
 }
 
 // liveLog is the end of the log.
 type liveLog struct {
 	seg  *segment
-	at   mark
+	at   stand
 	open map[[16]byte]intent
 	buf  []byte // reused by each batch
+
+	identity crypto.Signer // nil: locked
+	sure     uint64        // the last COMMIT it signed in this writer's life
+	sureAt   int64         // and that one's time
+	timer    *time.Timer   // will countersign the end of the log
 }
+
+func (w *Writer) origin() string { return w.pub.Load().Origin }
 
 // Head is the last durable COMMIT. It waits for nobody.
 func (w *Writer) Head() Head {
@@ -50,42 +69,42 @@ func (w *Writer) Head() Head {
 	return Head{Seq: c.seq, Records: c.seq, Commits: c.commits, Hash: c.head}
 }
 
-// Checkpoint is the last durable COMMIT as a note signed by the log identity: origin, sequence, base64 of the chain
-// head, then commits, segment and time as extension lines. Kept elsewhere it shows truncation and forks: VerifyOptions.
-func (w *Writer) Checkpoint(id ed25519.PrivateKey) ([]byte, error) {
-	s, err := newNoteSigner(w.pub.Origin, id)
-	if err != nil {
-		return nil, fmt.Errorf("sign checkpoint: %w", err)
-	}
-	if !w.pub.Identity.Equal(id.Public()) {
-		return nil, errors.New("sign checkpoint: the key is not this log's identity")
-	}
-	b, err := note.Sign(&note.Note{Text: string(w.last.Load().text(w.pub.Origin))}, s)
-	if err != nil {
-		return nil, fmt.Errorf("sign checkpoint: %w", err)
-	}
-	return b, nil
-}
-
-// Close waits for the batch being written and gives up the lock. Calls still queued get ErrClosed.
+// Close waits for the batch being written, countersigns it if it can, and gives up the lock. Calls still queued get
+// ErrClosed. A mirror gets a few seconds for what it lacks.
 func (w *Writer) Close() error {
-	w.turn.Lock()
-	defer w.turn.Unlock()
-	w.queue.mu.Lock()
-	was := w.queue.closed
-	w.queue.closed = true
-	w.queue.mu.Unlock()
-	if was {
-		return nil
-	}
-	err := w.live.seg.end()
-	if err2 := w.lock.Close(); err == nil {
-		err = err2
-	}
+	err := w.close()
+	w.mirror.end()
 	if err != nil {
 		return fmt.Errorf("close audit log: %w", err)
 	}
 	return nil
+}
+
+func (w *Writer) close() error {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	was := w.usable()
+	var err error
+	if was == nil {
+		err = w.affirm()
+		was = w.poisoned()
+	}
+	w.queue.mu.Lock()
+	closed := w.queue.closed
+	w.queue.closed = true
+	w.queue.mu.Unlock()
+	if closed {
+		return nil
+	}
+	w.live.identity = nil
+	if w.live.timer != nil {
+		w.live.timer.Stop()
+	}
+	if was == nil {
+		was = w.live.seg.check()
+	}
+	err = errors.Join(err, w.live.seg.end(was == nil))
+	return errors.Join(err, w.lock.Close())
 }
 
 // Own yields every durable record after seq `after`, Body nil: the owner's redo log. It needs no key, works beside
@@ -100,13 +119,13 @@ func (w *Writer) Own(after uint64) iter.Seq2[Record, error] {
 }
 
 func (w *Writer) own(after uint64, yield func(Record, error) bool) error {
-	last := w.last.Load()
+	last := w.last.Load().commit
 	if last.seq <= after {
 		return nil
 	}
 	fsys := os.DirFS(w.folder)
-	wk := newWalker(w.pub)
-	from, err := wk.segmentOf(fsys, last.segment, after)
+	wk := newWalker(w.pub.Load().Pub)
+	from, err := wk.segmentBefore(fsys, last.segment, func(h header) bool { return h.from.seq <= after })
 	if err != nil {
 		return err
 	}
@@ -129,20 +148,4 @@ func (w *Writer) own(after uint64, yield func(Record, error) bool) error {
 		return err
 	}
 	return wk.fault(truncated, wk.place, "commit %d was written and is not there", last.commits)
-}
-
-// segmentOf goes back from segment n to the one that holds the record after `after`.
-func (w *walker) segmentOf(fsys fs.FS, n, after uint64) (uint64, error) {
-	for ; n > 1; n-- {
-		h, err := w.headerOf(fsys, n)
-		var u unfit
-		switch {
-		case errors.As(err, &u): // a torn one
-		case err != nil:
-			return 0, err
-		case h.from.seq <= after:
-			return n, nil
-		}
-	}
-	return 1, nil
 }
