@@ -204,7 +204,9 @@ func (g *Gateway) complain(what string, err error) {
 
 // checkPassphrase is proof.Checker over the vault's passphrase slot.
 func (g *Gateway) checkPassphrase(ctx context.Context, passphrase []byte) error {
-	return wrongIs(g.vault.Check(ctx, vault.Passphrase(passphrase)))
+	key := vault.Passphrase(passphrase)
+	defer key.Wipe()
+	return wrongIs(g.vault.Check(ctx, key))
 }
 
 // wrongIs says the vault's "wrong key" as the proof's limits know it.

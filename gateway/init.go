@@ -23,7 +23,9 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 		e.Retry = "open it with `sp unlock`; another vault needs another SALLYPORT_HOME"
 		return api.Created{}, e
 	}
-	draft, err := g.vault.Prepare(vault.Passphrase(passphrase), vault.CreateOptions{WorkFactor: g.cfg.WorkFactor})
+	key := vault.Passphrase(passphrase)
+	defer key.Wipe()
+	draft, err := g.vault.Prepare(key, vault.CreateOptions{WorkFactor: g.cfg.WorkFactor})
 	if err != nil {
 		return api.Created{}, err
 	}

@@ -49,6 +49,7 @@ func (g *Gateway) opUnlock(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer key.Wipe()
 	if err := g.proof.Guard(r.ctx, func() error { return g.unlock(r.ctx, key, r.who) }); err != nil {
 		return nil, err
 	}
@@ -75,6 +76,7 @@ func (g *Gateway) opRelease(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer key.Wipe()
 	err = g.proof.Guard(r.ctx, func() error { return g.release(r.ctx, key, r.who, a.AcceptLogHead) })
 	if err != nil {
 		return nil, err
