@@ -29,7 +29,6 @@ type card struct {
 	epoch  *epoch
 	ends   authz.Instant
 	answer chan verdict // buffered 1; receives exactly once
-	closed bool         // under cards.mu
 	taken  bool         // under run.mu: its single use is reserved
 }
 
@@ -100,7 +99,6 @@ func (s *cards) take(id string, digest string) (*card, bool) {
 // remove takes c off the table. mu must be held.
 func (s *cards) remove(c *card) {
 	delete(s.open, c.shown.ID)
-	c.closed = true
 	if sid := c.epoch.facts.SID; s.bySID[sid] > 1 {
 		s.bySID[sid]--
 	} else {

@@ -74,12 +74,15 @@ func (g *Gateway) execute(c *call, p *plan) outcome {
 	return out
 }
 
+// callLimit bounds one HTTP exchange, from the dial to the last byte.
+const callLimit = 5 * time.Minute
+
 func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) error {
 	ctx, cancel := context.WithTimeout(c.ctx, callLimit)
 	defer cancel()
 	var body bytes.Buffer
-	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c)}
-	r, err := g.http.Do(ctx, c.dial, p.http, p.http1, inj, &body)
+	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c.id)}
+	r, err := g.http.Do(ctx, c.dial, p.http, p.httpMatch, inj, &body)
 	out.settled(r.Outcome.String(), r.Reason, r.Detail)
 	out.status, out.sent, out.received, out.reflected = r.Code, r.Sent, r.Received, r.Hits
 	for _, f := range []struct {
@@ -106,15 +109,12 @@ func dialFault(err error) *api.Error {
 	return api.Fail("dial_failed", "")
 }
 
-// sshOutput caps what one stream of a command may bring back.
-const sshOutput = 1 << 20
-
 func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) error {
 	ctx, cancel := context.WithTimeout(c.ctx, p.ssh.Timeout())
 	defer cancel()
 	dial, stop := joined(ctx, c.dial)
 	defer stop()
-	conn, err := g.ssh.Dial(dial, p.ssh1.target, sshexec.Auth{Key: s.Bytes(), Version: p.secret.Version, Run: p.run})
+	conn, err := g.ssh.Dial(dial, p.host.target, sshexec.Auth{Key: s.Bytes(), Version: p.secret.Version, Run: p.run})
 	if err != nil {
 		e := dialFault(err)
 		word := "not_sent"
@@ -128,7 +128,7 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 	set := scrub.New(s.Bytes())
 	var stdout, stderr capped
 	ow, ew := set.Writer(&stdout), set.Writer(&stderr)
-	r, err := conn.Run(ctx, p.ssh, p.ssh1.match, ow, ew)
+	r, err := conn.Run(ctx, p.ssh, p.host.match, ow, ew)
 	for _, w := range []*scrub.Writer{ow, ew} {
 		hits, werr := w.Close(r.Complete())
 		out.reflected += hits
@@ -164,7 +164,7 @@ func joined(ctx, other context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// capped keeps the first sshOutput bytes and counts the rest.
+// capped keeps the first sshexec.OutputLimit bytes and counts the rest: a mask can be longer than what it stands for.
 type capped struct {
 	bytes.Buffer
 	total int64
@@ -172,14 +172,14 @@ type capped struct {
 
 func (c *capped) Write(b []byte) (int, error) {
 	c.total += int64(len(b))
-	if room := sshOutput - c.Len(); room < len(b) {
+	if room := sshexec.OutputLimit - c.Len(); room < len(b) {
 		c.Buffer.Write(b[:max(room, 0)])
 		return len(b), nil
 	}
 	return c.Buffer.Write(b)
 }
 
-func (c *capped) over() bool { return c.total > sshOutput }
+func (c *capped) over() bool { return c.total > sshexec.OutputLimit }
 
 // text shows a command's output; bytes that are no text become U+FFFD.
 func text(b []byte) string {
@@ -190,9 +190,13 @@ func text(b []byte) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// upstreamKey is what an API that takes an idempotency key is sent: derived from run and call, or the caller's own.
-func (p *plan) upstreamKey(c *call) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", p.run, p.key, map[bool]string{true: c.id}[p.key == ""]))
+// upstreamKey is what an API that takes an idempotency key is sent: derived from the run and the caller's own key, else
+// the action's id.
+func (p *plan) upstreamKey(action string) string {
+	if p.key != "" {
+		action = ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", p.run, p.key, action))
 	return "sp-" + hex.EncodeToString(sum[:16])
 }
 
@@ -205,13 +209,10 @@ func (p *plan) effectHash() []byte {
 	return sum[:]
 }
 
-// bytesOut is the size of what the caller supplied.
+// bytesOut is the size of what the caller supplied: a body, or a command's stdin.
 func (p *plan) bytesOut() int64 {
-	if p.tool == api.ToolHTTP {
-		return int64(len(p.http.Body()))
+	if p.tool == api.ToolSSH {
+		return int64(len(p.ssh.Stdin()))
 	}
-	return 0
+	return int64(len(p.http.Body()))
 }
-
-// callLimit bounds one HTTP exchange, from the dial to the last byte.
-const callLimit = 5 * time.Minute

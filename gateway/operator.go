@@ -39,7 +39,7 @@ type opRequest struct {
 // opHandler answers one verb. Its error becomes the table's status.
 type opHandler func(r opRequest) (any, error)
 
-// handlers maps every route of api.Routes; a route without one would be a hole, so Operator checks.
+// handlers has one for every route of api.Routes, which a test holds it to.
 func (g *Gateway) handlers() map[string]opHandler {
 	return map[string]opHandler{
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
@@ -142,7 +142,6 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, peerKey{}, c)
 		},
-		ErrorLog: nil,
 	}
 	done := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

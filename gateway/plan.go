@@ -35,8 +35,8 @@ type plan struct {
 	parsed
 	authz     authz.Request
 	secret    vault.Ref
-	http1     httpexec.Match
-	ssh1      sshBinding
+	httpMatch httpexec.Match
+	host      sshBinding
 	detail    string // why it is not bound, for the caller
 	operation string // method and path, or the command's class
 	summary   string // the exact action, for the card
@@ -176,7 +176,7 @@ func (p *plan) bindHTTP(t *targets) {
 		p.unbound(authz.RuleMismatch, fmt.Sprintf("credentials %s and %s both allow this request; name one in credential", hit[0].meta.Name, hit[1].meta.Name))
 	case len(hit) == 1:
 		p.bound(hit[0].meta, hit[0].meta.Confirm, req.Origin())
-		p.http1 = m
+		p.httpMatch = m
 		p.effectKey = strings.Join([]string{hit[0].meta.Name, req.Method(), req.Origin(), req.Path()}, "\n")
 	case refused != nil:
 		p.unbound(authz.Reason(refused.Code), refused.Reason)
@@ -211,7 +211,7 @@ func (p *plan) bindSSH(t *targets) {
 	}
 	p.bound(meta, stricter(meta.Confirm, h.spec.Confirm), p.target)
 	p.authz.AlwaysAsk = m.Ask()
-	p.ssh1 = sshBinding{match: m, target: h.target(p.target), version: h.version}
+	p.host = sshBinding{match: m, target: h.target(p.target), version: h.version}
 	p.effectKey = strings.Join([]string{meta.Name, p.target, p.ssh.Line()}, "\n")
 }
 
@@ -237,7 +237,7 @@ func (p *plan) sum() [32]byte {
 	put([]byte(p.authz.Target))
 	put([]byte(p.authz.Credential))
 	put(binary.BigEndian.AppendUint64(nil, p.authz.Version))
-	put(binary.BigEndian.AppendUint64(nil, p.ssh1.version))
+	put(binary.BigEndian.AppendUint64(nil, p.host.version))
 	if p.fault == nil && p.tool == api.ToolHTTP {
 		put(p.http.Canonical())
 	}
@@ -257,7 +257,7 @@ func (p *plan) current(s *vault.Snapshot) bool {
 		return true
 	}
 	h, ok := s.Host(p.target)
-	return ok && h.Version == p.ssh1.version
+	return ok && h.Version == p.host.version
 }
 
 // gaps are the questions of 04 that this channel leaves open, told on each write's card.

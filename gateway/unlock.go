@@ -141,7 +141,7 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 			rows[r.Subject] = row
 		}
 		row.Seq = r.Seq
-		n, err := g.redo1(row, r)
+		n, err := g.redoRecord(row, r)
 		if err != nil {
 			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
@@ -153,8 +153,8 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 	return out, nil
 }
 
-// redo1 takes one intent or result into its row.
-func (g *Gateway) redo1(row *store.Action, r auditlog.Record) (counter uint64, err error) {
+// redoRecord takes one intent or result into its row.
+func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record) (counter uint64, err error) {
 	if r.Kind == auditlog.Result {
 		row.Finished = r.Time
 	}
