@@ -1,75 +1,91 @@
 package vault
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // AddCredential stores a new credential and returns m with its version. value
 // is neither kept nor cleared. also (nil: none) is an outbox batch for the same
 // transaction. ErrExists, ErrInvalid, ErrLocked; after ErrConflict memory and
 // store differ, and no change succeeds until the vault is locked and unlocked.
 func (v *Vault) AddCredential(ctx context.Context, m Meta, value, also []byte) (Meta, error) {
-	e := entry{Name: m.Name, Kind: m.Kind, Confirm: m.Confirm, Account: m.Account, Rules: m.Rules}
-	err := v.change(ctx, also, func(next *interior) ([]Row, []string, error) {
-		r, err := next.put(Credentials, e, value)
-		m = next.credentials[e.Name]
-		return []Row{r}, nil, err
+	err := v.Apply(ctx, also, func(e *Edit) (err error) {
+		m, err = e.AddCredential(m, value)
+		return err
 	})
 	if err != nil {
-		return Meta{}, fmt.Errorf("add credential: %w", err)
+		return Meta{}, err
+	}
+	return m, nil
+}
+
+// Rotate gives a credential another value, and thereby another version.
+// ErrUnknown; other errors as AddCredential.
+func (v *Vault) Rotate(ctx context.Context, name string, value, also []byte) (m Meta, err error) {
+	err = v.Apply(ctx, also, func(e *Edit) (err error) {
+		m, err = e.Rotate(name, value)
+		return err
+	})
+	if err != nil {
+		return Meta{}, err
+	}
+	return m, nil
+}
+
+// Rebind gives a credential other rules, confirm mode and account, and thereby
+// another version; the value stays. m.Kind is the stored one or empty;
+// m.Version is the stored one (else ErrStale) or 0. ErrUnknown; other errors as
+// AddCredential.
+func (v *Vault) Rebind(ctx context.Context, m Meta, also []byte) (Meta, error) {
+	err := v.Apply(ctx, also, func(e *Edit) (err error) {
+		m, err = e.Rebind(m)
+		return err
+	})
+	if err != nil {
+		return Meta{}, err
 	}
 	return m, nil
 }
 
 // AddHost stores a new target; errors as AddCredential.
 func (v *Vault) AddHost(ctx context.Context, h Host, also []byte) (Host, error) {
-	e := entry{Name: h.Name, Data: h.Data}
-	err := v.change(ctx, also, func(next *interior) ([]Row, []string, error) {
-		r, err := next.put(Hosts, e, nil)
-		h = next.hosts[e.Name]
-		return []Row{r}, nil, err
+	err := v.Apply(ctx, also, func(e *Edit) (err error) {
+		h, err = e.AddHost(h)
+		return err
 	})
 	if err != nil {
-		return Host{}, fmt.Errorf("add host: %w", err)
+		return Host{}, err
 	}
 	return h, nil
 }
 
 // SetSetting stores a setting's document, in the place of the one it had; errors as AddCredential, but never ErrExists.
 func (v *Vault) SetSetting(ctx context.Context, name string, data, also []byte) error {
-	var gone held
-	err := v.change(ctx, also, func(next *interior) (put []Row, drop []string, err error) {
-		if _, had := next.entries[Settings][name]; had {
-			if gone, err = next.drop(Settings, name); err != nil {
-				return nil, nil, err
-			}
-			drop = []string{gone.ID}
-		}
-		r, err := next.put(Settings, entry{Name: name, Data: data}, nil)
-		return []Row{r}, drop, err
-	})
-	if err != nil {
-		return fmt.Errorf("set setting: %w", err)
-	}
-	if gone.spare != nil {
-		gone.spare.close()
-	}
-	return nil
+	return v.Apply(ctx, also, func(e *Edit) error { return e.SetSetting(name, data) })
 }
 
 // Drop deletes an entry; the store overwrites its bytes. ErrUnknown; other
 // errors as AddCredential.
 func (v *Vault) Drop(ctx context.Context, t Table, name string, also []byte) error {
-	var gone held
-	err := v.change(ctx, also, func(next *interior) (_ []Row, _ []string, err error) {
-		gone, err = next.drop(t, name)
-		return nil, []string{gone.ID}, err
+	return v.Apply(ctx, also, func(e *Edit) error { return e.Drop(t, name) })
+}
+
+// Apply makes many changes in one transaction, or none if f returns an error.
+// f must call nothing of the vault but e's methods, and must not wait for
+// anything. Errors as AddCredential, and f's own.
+func (v *Vault) Apply(ctx context.Context, also []byte, f func(e *Edit) error) error {
+	var e *Edit
+	err := v.change(ctx, also, func(next *interior) ([]Row, []string, error) {
+		e = &Edit{in: next}
+		if err := f(e); err != nil {
+			return nil, nil, err
+		}
+		return e.put, e.drop, e.half
 	})
 	if err != nil {
-		return fmt.Errorf("drop %s: %w", t, err)
+		return err
 	}
-	gone.spare.close()
+	for _, h := range e.gone {
+		h.spare.close()
+	}
 	return nil
 }
 

@@ -28,17 +28,15 @@ type Draft struct {
 
 	v     *Vault
 	keys  *keys // nil once committed or discarded
-	slots []Row
+	slots []slot
 }
 
 // Prepare makes the keys of a new vault with a passphrase slot for k and a
 // recovery slot. Nothing is stored. ErrExists unless the vault is absent.
 func (v *Vault) Prepare(k Key, o CreateOptions) (*Draft, error) {
-	if !k.isPassphrase() {
-		return nil, fmt.Errorf("prepare vault: key must be a passphrase: %w", ErrInvalid)
-	}
-	if o.WorkFactor < 1 || o.WorkFactor > maxWorkFactor {
-		return nil, fmt.Errorf("prepare vault: work factor %d: %w", o.WorkFactor, ErrInvalid)
+	scrypt, err := scryptRecipient(k, o.WorkFactor)
+	if err != nil {
+		return nil, fmt.Errorf("prepare vault: %w", err)
 	}
 	v.flight <- struct{}{}
 	defer v.end()
@@ -49,11 +47,6 @@ func (v *Vault) Prepare(k Key, o CreateOptions) (*Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare vault: %w", err)
 	}
-	scrypt, err := age.NewScryptRecipient(string(k.material().passphrase))
-	if err != nil {
-		return nil, fmt.Errorf("prepare vault: %w", err)
-	}
-	scrypt.SetWorkFactor(o.WorkFactor)
 
 	dek := make([]byte, 32)
 	defer clear(dek)
@@ -62,15 +55,21 @@ func (v *Vault) Prepare(k Key, o CreateOptions) (*Draft, error) {
 	d.VaultID = d.keys.vault.String()
 	d.RecoveryIdentity = recovery.String()
 	d.RecoveryRecipient = recovery.Recipient().String()
-	for _, r := range []age.Recipient{scrypt, recovery.Recipient()} {
-		row, err := sealSlot(d.keys, r, 1)
-		if err != nil {
-			d.Discard()
-			return nil, fmt.Errorf("prepare vault: %w", err)
-		}
-		d.slots = append(d.slots, row)
+	if err = d.slot(PassphraseSlot, scrypt, ""); err == nil {
+		err = d.slot(RecoverySlot, recovery.Recipient(), d.RecoveryRecipient)
+	}
+	if err != nil {
+		d.Discard()
+		return nil, fmt.Errorf("prepare vault: %w", err)
 	}
 	return d, nil
+}
+
+func (d *Draft) slot(kind SlotKind, r age.Recipient, recipient string) error {
+	s, err := newSlot(d.keys, kind, r, recipient)
+	s.row.Version = 1
+	d.slots = append(d.slots, s)
+	return err
 }
 
 // Seal is Vault.Seal with the keys of the draft, for what its first
@@ -130,8 +129,12 @@ func (d *Draft) rows(internal map[string][]byte) (*interior, []Row, error) {
 	in.manifest = manifest{counter: 1, generation: d.keys.generation}
 	in.manifestID = newID().String()
 	in.slots = d.slots
-	verifier := d.keys.sealRow(Row{ID: newID().String(), Table: tableVerifier, Version: 1}, verifierPlain(d.keys, d.slots))
-	put := append(slices.Clone(d.slots), verifier)
+	verifier, err := in.sealRoster(newID().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	in.verifier = verifier
+	put := append(in.slotRows(), verifier)
 	for _, r := range put {
 		in.manifest.add(d.keys, r)
 	}
@@ -143,10 +146,4 @@ func (d *Draft) rows(internal map[string][]byte) (*interior, []Row, error) {
 		put = append(put, r)
 	}
 	return in, append(put, in.sealManifest()), nil
-}
-
-// sealManifest is the manifest row of in's counter.
-func (in *interior) sealManifest() Row {
-	r := Row{ID: in.manifestID, Table: tableManifest, Version: in.manifest.counter}
-	return in.keys.sealRow(r, in.manifest.bytes())
 }

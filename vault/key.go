@@ -29,8 +29,8 @@ type material struct {
 // Wipe.
 func Passphrase(p []byte) Key { return newKey(&material{passphrase: bytes.Clone(p)}) }
 
-// Recovery is the key of a recovery slot: the identity that Prepare gave,
-// "AGE-SECRET-KEY-PQ-1…".
+// Recovery is the key of a recovery slot, or of a keychain slot: the identity
+// that Prepare or NewIdentity gave, "AGE-SECRET-KEY-PQ-1…".
 func Recovery(identity string) Key { return newKey(&material{recovery: identity}) }
 
 func newKey(m *material) Key {

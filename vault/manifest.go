@@ -7,10 +7,7 @@ import (
 	"math/bits"
 )
 
-const (
-	tableManifest = "manifest"
-	tableVerifier = "verifier"
-)
+const tableManifest = "manifest"
 
 // manifest is what must hold over all other rows.
 type manifest struct {
@@ -75,26 +72,16 @@ func parseManifest(b []byte) (m manifest, err error) {
 	return manifest{w(0), w(1), w(2), sum{w(3), w(4), w(5), w(6)}}, nil
 }
 
-// verifierPlain lists the genuine slots, for the verifier row.
-func verifierPlain(k *keys, slots []Row) []byte {
-	b := append([]byte(nil), k.vault[:]...)
-	for _, r := range slots {
-		d := sha256.Sum256(r.Data)
-		b = append(b, r.ID...)
-		b = append(b, d[:]...)
+func (k *keys) manifest(r Row) (manifest, error) {
+	b, err := k.unsealRow(r, nil)
+	if err != nil {
+		return manifest{}, err
 	}
-	return b
+	return parseManifest(b)
 }
 
-// parseVerifier returns the genuine slots as id → SHA-256 of the file.
-func parseVerifier(k *keys, b []byte) (map[string][32]byte, error) {
-	const each = 32 + 32
-	if len(b) < 16 || (len(b)-16)%each != 0 || id(b[:16]) != k.vault {
-		return nil, errors.New("verifier has a wrong form")
-	}
-	slots := make(map[string][32]byte)
-	for b = b[16:]; len(b) > 0; b = b[each:] {
-		slots[string(b[:32])] = [32]byte(b[32:each])
-	}
-	return slots, nil
+// sealManifest is the manifest row of in's counter.
+func (in *interior) sealManifest() Row {
+	r := Row{ID: in.manifestID, Table: tableManifest, Version: in.manifest.counter}
+	return in.keys.sealRow(r, in.manifest.bytes())
 }

@@ -8,7 +8,7 @@ import (
 const (
 	columnLabel = "label"
 	columnValue = "value"
-	columnOnly  = "row" // rows of one column: verifier, manifest
+	columnOnly  = "row" // rows of one column: verifier, manifest, past
 
 	padTo = 64
 )
@@ -52,15 +52,30 @@ func (k *keys) unsealColumn(p place, box, dst []byte) ([]byte, error) {
 	return b[4 : 4+n : 4+n], nil
 }
 
-// sealRow makes a row of one column.
+// sealRow makes a row of one column, in front of which stands the generation.
 func (k *keys) sealRow(r Row, plain []byte) Row {
-	r.Data = k.sealColumn(place{r.Table, r.ID, columnOnly, r.Version}, plain, make([]byte, padded(len(plain))))
+	m := newPages(padded(len(plain)))
+	defer m.wipe()
+	r.Data = append(number(k.generation), k.sealColumn(place{r.Table, r.ID, columnOnly, r.Version}, plain, m.b)...)
 	return r
 }
 
-// unsealRow opens a row of one column; what it holds is no secret.
-func (k *keys) unsealRow(r Row) ([]byte, error) {
-	return k.unsealColumn(place{r.Table, r.ID, columnOnly, r.Version}, r.Data, nil)
+// unsealRow opens a row of one column, into dst if it is large enough.
+func (k *keys) unsealRow(r Row, dst []byte) ([]byte, error) {
+	g, ok := generationOf(r)
+	if !ok || g != k.generation {
+		return nil, errUnsealed
+	}
+	return k.unsealColumn(place{r.Table, r.ID, columnOnly, r.Version}, r.Data[8:], dst)
+}
+
+// generationOf is what a row of one column says of itself; true only if it
+// opens at that generation.
+func generationOf(r Row) (uint64, bool) {
+	if len(r.Data) < 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(r.Data), true
 }
 
 // sealEntry makes a row of label and value. A nil value has no box.

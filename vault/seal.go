@@ -26,6 +26,7 @@ type keys struct {
 	p          *pages // DEK
 	vault      id
 	generation uint64
+	past       []*keys // of earlier generations, the latest first: for Unseal alone
 }
 
 func newKeys(dek []byte, vault id, generation uint64) *keys {
@@ -37,13 +38,18 @@ func newKeys(dek []byte, vault id, generation uint64) *keys {
 func (k *keys) dek() []byte { return k.p.b[:32] }
 
 func (k *keys) wipe() {
-	if k != nil {
-		k.p.wipe()
+	if k == nil {
+		return
+	}
+	k.p.wipe()
+	for _, p := range k.past {
+		p.wipe()
 	}
 }
 
+// equal compares the DEK, of whatever generation.
 func (k *keys) equal(o *keys) bool {
-	return k.vault == o.vault && k.generation == o.generation && subtle.ConstantTimeCompare(k.dek(), o.dek()) == 1
+	return k.vault == o.vault && subtle.ConstantTimeCompare(k.dek(), o.dek()) == 1
 }
 
 // derive returns the 32-byte key of one use. The caller clears it.
@@ -122,15 +128,14 @@ func (v *Vault) Seal(use string, ad, plain []byte) ([]byte, error) {
 	return v.in.keys.sealUse(use, ad, plain), nil
 }
 
-// Unseal opens what Seal of this vault gave.
+// Unseal opens what Seal of this vault gave, in this generation or an earlier one.
 func (v *Vault) Unseal(use string, ad, box []byte) ([]byte, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if v.in == nil {
 		return nil, fmt.Errorf("unseal %s: %w", use, v.refusal())
 	}
-	k := v.in.keys
-	plain, err := k.unseal("use/"+use, k.useAD(use, ad), box, nil)
+	plain, err := v.in.keys.unsealUse(use, ad, box)
 	if err != nil {
 		return nil, fmt.Errorf("unseal %s: %w", use, err)
 	}
@@ -139,6 +144,15 @@ func (v *Vault) Unseal(use string, ad, box []byte) ([]byte, error) {
 
 func (k *keys) sealUse(use string, ad, plain []byte) []byte {
 	return k.seal("use/"+use, k.useAD(use, ad), plain)
+}
+
+func (k *keys) unsealUse(use string, ad, box []byte) ([]byte, error) {
+	plain, err := k.unseal("use/"+use, k.useAD(use, ad), box, nil)
+	for i := 0; err != nil && i < len(k.past); i++ {
+		p := k.past[i]
+		plain, err = p.unseal("use/"+use, p.useAD(use, ad), box, nil)
+	}
+	return plain, err
 }
 
 func (k *keys) useAD(use string, ad []byte) []byte {

@@ -19,7 +19,9 @@ const (
 
 	maxWorkFactor = 20      // log2 N, in reading and writing: 1 GiB and a few seconds
 	maxSlotSize   = 8 << 10 // a hybrid slot has about 2 KiB
-	maxSlotTries  = 4       // of the key's kind: inserted slots must not cost an hour of scrypt
+
+	maxScryptTries   = 4 // inserted slots must not cost an hour of scrypt
+	maxIdentityTries = 32
 
 	slotMagic  = "spslot1\n"
 	slotLength = len(slotMagic) + 32 + 16 + 16 + 8
@@ -35,9 +37,9 @@ func newID() (i id) {
 
 func (i id) String() string { return hex.EncodeToString(i[:]) }
 
-// sealSlot makes the slot row that hands k to whoever opens it as r.
-func sealSlot(k *keys, r age.Recipient, version uint64) (Row, error) {
-	slot := newID()
+// sealSlot makes the slot row that hands k to whoever opens it as r. It has no
+// version yet.
+func sealSlot(k *keys, slot id, r age.Recipient) (Row, error) {
 	plain := newPages(slotLength)
 	defer plain.wipe()
 	b := append(plain.b[:0], slotMagic...)
@@ -57,10 +59,27 @@ func sealSlot(k *keys, r age.Recipient, version uint64) (Row, error) {
 	if err := w.Close(); err != nil {
 		return Row{}, fmt.Errorf("seal slot: %w", err)
 	}
-	return Row{ID: slot.String(), Table: tableSlot, Version: version, Data: file.Bytes()}, nil
+	return Row{ID: slot.String(), Table: tableSlot, Data: file.Bytes()}, nil
 }
 
-// unsealSlot opens one slot row. ErrWrongKey: it is sealed to another key. Any
+// scryptRecipient is a passphrase slot's.
+func scryptRecipient(k Key, workFactor int) (age.Recipient, error) {
+	if !k.isPassphrase() {
+		return nil, fmt.Errorf("key must be a passphrase: %w", ErrInvalid)
+	}
+	if workFactor < 1 || workFactor > maxWorkFactor {
+		return nil, fmt.Errorf("work factor %d: %w", workFactor, ErrInvalid)
+	}
+	r, err := age.NewScryptRecipient(string(k.material().passphrase))
+	if err != nil {
+		return nil, err
+	}
+	r.SetWorkFactor(workFactor)
+	return r, nil
+}
+
+// unsealSlot opens one slot row; the generation is the one the slot was made
+// in. ErrWrongKey: it is sealed to another key. Any
 // other error is about the slot itself.
 func unsealSlot(r Row, i age.Identity) (*keys, error) {
 	src, err := age.Decrypt(bytes.NewReader(r.Data), i)
@@ -90,37 +109,42 @@ func unsealSlot(r Row, i age.Identity) (*keys, error) {
 }
 
 // openSlot tries k on the slots among rows of its kind and returns the first
-// keys that accept says belong to this vault. It works without a scrypt run on
-// slots that demand more than maxWorkFactor.
-func openSlot(rows []Row, k Key, accept func(*keys) bool) (*keys, error) {
+// keys that accept says belong to this vault, with the slot they lay in. It
+// works without a scrypt run on slots that demand more than maxWorkFactor.
+func openSlot(rows []Row, k Key, accept func(*keys, Row) bool) (*keys, Row, error) {
 	i, err := k.identity()
 	if err != nil {
-		return nil, err
+		return nil, Row{}, err
 	}
-	slots := make([]Row, 0, maxSlotTries)
+	tries := maxIdentityTries
+	if k.isPassphrase() {
+		tries = maxScryptTries
+	}
+	var slots []Row
 	for _, r := range rows {
-		scrypt := bytes.HasPrefix(r.Data, []byte(scryptHead))
-		if r.Table == tableSlot && len(r.Data) <= maxSlotSize && scrypt == k.isPassphrase() {
+		if r.Table == tableSlot && len(r.Data) <= maxSlotSize && isScrypt(r) == k.isPassphrase() {
 			slots = append(slots, r)
 		}
 	}
 	slices.SortFunc(slots, func(a, b Row) int { return cmp.Compare(a.Version, b.Version) })
 	var odd error
-	for _, r := range slots[:min(len(slots), maxSlotTries)] {
+	for _, r := range slots[:min(len(slots), tries)] {
 		got, err := unsealSlot(r, i)
 		switch {
 		case errors.Is(err, ErrWrongKey):
 		case err != nil:
 			odd = fmt.Errorf("open slot %s: %w", r.ID, err)
-		case !accept(got):
+		case !accept(got, r):
 			got.wipe()
-			odd = fmt.Errorf("open slot %s: its key does not open this vault", r.ID)
+			odd = fmt.Errorf("open slot %s: it is not a slot of this vault", r.ID)
 		default:
-			return got, nil
+			return got, r, nil
 		}
 	}
 	if odd != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrWrongKey, odd)
+		return nil, Row{}, fmt.Errorf("%w (%w)", ErrWrongKey, odd)
 	}
-	return nil, ErrWrongKey
+	return nil, Row{}, ErrWrongKey
 }
+
+func isScrypt(r Row) bool { return bytes.HasPrefix(r.Data, []byte(scryptHead)) }

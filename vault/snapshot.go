@@ -36,7 +36,7 @@ type Host struct {
 // Snapshot is the metadata of one moment. It never changes, and callers must
 // not change the slices it gives.
 type Snapshot struct {
-	Generation  uint64 // of the DEK
+	Generation  uint64 // raised by Rekey and Restore
 	Counter     uint64 // changes so far; never lower, so a lower one means a rollback
 	credentials map[string]Meta
 	hosts       map[string]Host
@@ -75,7 +75,9 @@ type interior struct {
 	keys        *keys
 	manifest    manifest
 	manifestID  string
-	slots       []Row // the genuine ones, for Check
+	verifier    Row
+	past        Row    // without an id: none yet
+	slots       []slot // the genuine ones
 	entries     map[Table]map[string]held
 	credentials map[string]Meta
 	hosts       map[string]Host
@@ -108,7 +110,17 @@ func (in *interior) clone() *interior {
 	out.credentials = maps.Clone(in.credentials)
 	out.hosts = maps.Clone(in.hosts)
 	out.settings = maps.Clone(in.settings)
+	out.slots = slices.Clone(in.slots)
 	return &out
+}
+
+// slotRows are what Check opens.
+func (in *interior) slotRows() []Row {
+	rows := make([]Row, len(in.slots))
+	for i, s := range in.slots {
+		rows[i] = s.row
+	}
+	return rows
 }
 
 // wipe is for a vault that closes.

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 )
@@ -67,7 +66,7 @@ func (v *Vault) unlock(ctx context.Context, k Key) error {
 	if err != nil {
 		return err
 	}
-	keys, err := openSlot(rows, k, func(k *keys) bool { return belongs(rows, k) })
+	keys, _, err := openSlot(rows, k, func(k *keys, s Row) bool { return belongs(rows, k, s) })
 	if err != nil {
 		return err
 	}
@@ -81,79 +80,62 @@ func (v *Vault) unlock(ctx context.Context, k Key) error {
 }
 
 func (v *Vault) check(ctx context.Context, k Key) error {
-	v.mu.RLock()
-	var slots []Row
-	if v.in != nil {
-		slots = v.in.slots
-	}
-	v.mu.RUnlock()
-	if slots != nil { // ready: what was checked at unlock, never the file again
-		keys, err := openSlot(slots, k, func(got *keys) bool {
-			v.mu.RLock()
-			defer v.mu.RUnlock()
-			return v.in != nil && v.in.keys.equal(got)
-		})
-		keys.wipe()
-		return err
-	}
-	if v.State() == Absent {
-		return ErrAbsent
-	}
-	rows, _, err := v.store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	keys, err := openSlot(rows, k, func(k *keys) bool { return belongs(rows, k) })
-	keys.wipe()
+	_, err := v.opened(ctx, k)
 	return err
 }
 
-// belongs says whether k is these rows' DEK. Either row is enough: if the other
-// was spoilt, that is a matter for audit, not a wrong key.
-func belongs(rows []Row, k *keys) bool {
-	for _, r := range rows {
-		if r.Table != tableVerifier && r.Table != tableManifest {
-			continue
-		}
-		if _, err := k.unsealRow(r); err == nil {
-			return true
-		}
+// opened is the slot that k opens. Of a ready vault it asks what was checked at
+// unlock, never the file again.
+func (v *Vault) opened(ctx context.Context, k Key) (Row, error) {
+	v.mu.RLock()
+	var slots []Row
+	if v.in != nil {
+		slots = v.in.slotRows()
 	}
-	return false
+	v.mu.RUnlock()
+	accept := func(got *keys, _ Row) bool {
+		v.mu.RLock()
+		defer v.mu.RUnlock()
+		return v.in != nil && v.in.keys.equal(got)
+	}
+	if slots == nil {
+		if v.State() == Absent {
+			return Row{}, ErrAbsent
+		}
+		rows, _, err := v.store.Load(ctx)
+		if err != nil {
+			return Row{}, err
+		}
+		slots = rows
+		accept = func(got *keys, s Row) bool { return belongs(rows, got, s) }
+	}
+	keys, r, err := openSlot(slots, k, accept)
+	keys.wipe()
+	return r, err
 }
 
 // audit checks all rows against the manifest and returns the vault they make,
 // with the ids of rows to ignore. An error is the reason for quarantine.
 func audit(rows []Row, base uint64, k *keys) (*interior, []string, error) {
 	in := newInterior(k)
-	slots, err := verifier(rows, k)
+	stored, manifests := manifest{}, 0
+	found := manifest{counter: base, generation: k.generation}
+	slots, err := in.openVerifier(rows)
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, manifests := manifest{}, 0
-	found := manifest{counter: base, generation: k.generation}
 	var forged []string
 	for _, r := range rows {
-		genuine := false
-		switch r.Table {
-		case tableManifest:
+		if r.Table == tableManifest {
 			if m, err := k.manifest(r); err == nil && m.counter == r.Version {
 				stored, in.manifestID = m, r.ID
 				manifests++
 				continue
 			}
-		case tableVerifier:
-			_, err := k.unsealRow(r)
-			genuine = err == nil
-		case tableSlot:
-			d, listed := slots[r.ID]
-			if genuine = listed && d == sha256.Sum256(r.Data); genuine {
-				in.slots = append(in.slots, r)
-			}
-		default:
-			if genuine, err = in.load(r); err != nil {
-				return nil, nil, err
-			}
+		}
+		genuine, err := in.admit(r, slots)
+		if err != nil {
+			return nil, nil, err
 		}
 		if !genuine {
 			forged = append(forged, r.ID)
@@ -173,23 +155,41 @@ func audit(rows []Row, base uint64, k *keys) (*interior, []string, error) {
 	return in, forged, nil
 }
 
-// verifier returns the genuine slots.
-func verifier(rows []Row, k *keys) (map[string][32]byte, error) {
+// openVerifier finds the verifier row and returns the genuine slots.
+func (in *interior) openVerifier(rows []Row) ([]listed, error) {
 	for _, r := range rows {
 		if r.Table != tableVerifier {
 			continue
 		}
-		if b, err := k.unsealRow(r); err == nil {
-			return parseVerifier(k, b)
+		if l, err := in.keys.roster(r); err == nil {
+			in.verifier = r
+			return l, nil
 		}
 	}
 	return nil, errors.New("verifier row is missing or altered")
 }
 
-func (k *keys) manifest(r Row) (manifest, error) {
-	b, err := k.unsealRow(r)
-	if err != nil {
-		return manifest{}, err
+// admit enters a stored row. False: nobody with the DEK wrote it.
+func (in *interior) admit(r Row, slots []listed) (bool, error) {
+	switch r.Table {
+	case tableVerifier:
+		_, err := in.keys.unsealRow(r, nil)
+		return err == nil, nil
+	case tableSlot:
+		for _, l := range slots {
+			if l.is(r) {
+				in.slots = append(in.slots, slot{l, r})
+				return true, nil
+			}
+		}
+		return false, nil
+	case tablePast:
+		if in.past.ID != "" || in.keys.openPast(r) != nil {
+			return false, nil
+		}
+		in.past = r
+		return true, nil
+	default:
+		return in.load(r)
 	}
-	return parseManifest(b)
 }
