@@ -20,7 +20,8 @@ func prefixes(s ...string) []netip.Prefix {
 
 // special are networks that are nobody's public host (IANA special-purpose registries,
 // RFC 6890 and successors), or that lead to another address inside (6to4, Teredo, NAT64).
-// A mapped IPv4 address is judged as the IPv4 address it is.
+// A mapped IPv4 address is judged as the IPv4 address it is. sshexec has the same lists,
+// since neither executor may import the other; a test of the gateway compares them.
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -33,13 +34,32 @@ var special = prefixes(
 // public6 is all of IPv6 that is given out as global unicast.
 var public6 = netip.MustParsePrefix("2000::/3")
 
-// metadata are the clouds' instance services: they hand out credentials to whoever
-// asks, so no rule opens them (AWS, GCP, Azure and others; ECS, EKS; Azure's host
-// agent; Alibaba; Oracle).
-var metadata = prefixes(
-	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32",
-	"fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
+// services are the clouds' instance services: they hand out credentials to whoever
+// asks, so no rule opens them (AWS, GCP, Azure and others; ECS, EKS; the VPC's
+// resolver; Azure's host agent; Alibaba; Oracle).
+var services = prefixes(
+	"169.254.169.254/32", "169.254.169.253/32", "169.254.170.2/32", "169.254.170.23/32", "168.63.129.16/32", "100.100.100.200/32",
+	"192.0.0.192/32", "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
 )
+
+// never is what no rule opens: instance services, also by way of NAT64, 6to4 or an
+// IPv4-compatible address, multicast, and the unspecified address, which is this
+// machine to connect(2).
+func never(a netip.Addr) bool {
+	if a.IsUnspecified() || a.IsMulticast() || within(a, services) {
+		return true
+	}
+	b := a.As16()
+	switch {
+	case a.Is4():
+		return false
+	case within(a, prefixes("64:ff9b::/96", "64:ff9b:1::/48", "::/96")):
+		return within(netip.AddrFrom4([4]byte(b[12:])), services)
+	case within(a, prefixes("2002::/16")):
+		return within(netip.AddrFrom4([4]byte(b[2:6])), services)
+	}
+	return false
+}
 
 // checkAddr returns errRefused unless a is public or inside an allowed network.
 func checkAddr(a netip.Addr, allowed []netip.Prefix) error {
@@ -48,7 +68,7 @@ func checkAddr(a netip.Addr, allowed []netip.Prefix) error {
 	}
 	a = a.Unmap()
 	switch {
-	case within(a, metadata):
+	case never(a):
 		return errRefused
 	case within(a, allowed):
 		return nil

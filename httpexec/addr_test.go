@@ -33,9 +33,10 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	all := prefixes("0.0.0.0/0", "::/0")
-	for _, a := range strings.Fields("169.254.169.254 169.254.170.23 168.63.129.16 ::ffff:169.254.169.254 fd00:ec2::254 fd00:ec2::23") {
+	for _, a := range strings.Fields(`169.254.169.254 169.254.170.23 168.63.129.16 ::ffff:169.254.169.254 fd00:ec2::254 fd00:ec2::23
+		169.254.169.253 64:ff9b::a9fe:a9fe 64:ff9b:1::a9fe:a9fe 2002:a9fe:a9fe::1 ::a9fe:a9fe 0.0.0.0 :: 224.0.0.1 ff02::1`) {
 		if checkAddr(netip.MustParseAddr(a), all) == nil {
-			t.Errorf("metadata address %s opened by a rule", a)
+			t.Errorf("%s opened by a rule", a)
 		}
 	}
 	ten := prefixes("10.1.0.0/16", "fd00::/8")

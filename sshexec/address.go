@@ -3,7 +3,6 @@ package sshexec
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,48 +71,71 @@ func newGuard(cidr []string) (guard, error) {
 // multicast and the unspecified address never.
 func (g guard) ok(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
-	if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || metadata(a) {
+	switch {
+	case !a.IsValid() || never(a):
 		return false
-	}
-	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	case within(a, g.allow):
 		return true
 	}
-	return !reserved(a)
+	return !within(a, special) && (a.Is4() || public6.Contains(a))
 }
 
-// metadata reports addresses where clouds hand out credentials, also inside a
-// NAT64, 6to4 or IPv4-compatible address.
-func metadata(a netip.Addr) bool {
-	switch a.String() {
-	case "169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.253", // AWS, ECS, EKS, VPC resolver; most clouds
-		"100.100.100.200", "168.63.129.16", "192.0.0.192", // Alibaba, Azure, Oracle
-		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254": // AWS, EKS, Google
+// special are networks that are nobody's public host (IANA special-purpose registries,
+// RFC 6890 and successors), or that lead to another address inside (6to4, Teredo, NAT64).
+// A mapped IPv4 address is judged as the IPv4 address it is. httpexec has the same lists,
+// since neither executor may import the other; a test of the gateway compares them.
+var special = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64",
+	"2001::/32", "2001:10::/28", "2001:20::/28", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+)
+
+// public6 is all of IPv6 that is given out as global unicast.
+var public6 = netip.MustParsePrefix("2000::/3")
+
+// services are the clouds' instance services: they hand out credentials to whoever
+// asks, so no rule opens them (AWS, GCP, Azure and others; ECS, EKS; the VPC's
+// resolver; Azure's host agent; Alibaba; Oracle).
+var services = prefixes(
+	"169.254.169.254/32", "169.254.169.253/32", "169.254.170.2/32", "169.254.170.23/32", "168.63.129.16/32", "100.100.100.200/32",
+	"192.0.0.192/32", "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
+)
+
+// never is what no rule opens: instance services, also by way of NAT64, 6to4 or an
+// IPv4-compatible address, multicast, and the unspecified address, which is this
+// machine to connect(2).
+func never(a netip.Addr) bool {
+	if a.IsUnspecified() || a.IsMulticast() || within(a, services) {
 		return true
-	}
-	if a.Is4() {
-		return false
 	}
 	b := a.As16()
 	switch {
-	case within(a, "64:ff9b::/96"), within(a, "64:ff9b:1::/48"), within(a, "::/96"):
-		return metadata(netip.AddrFrom4([4]byte(b[12:16])))
-	case within(a, "2002::/16"):
-		return metadata(netip.AddrFrom4([4]byte(b[2:6])))
+	case a.Is4():
+		return false
+	case within(a, prefixes("64:ff9b::/96", "64:ff9b:1::/48", "::/96")):
+		return within(netip.AddrFrom4([4]byte(b[12:])), services)
+	case within(a, prefixes("2002::/16")):
+		return within(netip.AddrFrom4([4]byte(b[2:6])), services)
 	}
 	return false
 }
 
-func within(a netip.Addr, prefix string) bool { return netip.MustParsePrefix(prefix).Contains(a) }
-
-// reserved reports addresses that are not on the public internet (IANA special
-// purpose registries, RFC 6890): netip's own predicates miss half of them.
-func reserved(a netip.Addr) bool {
-	nets := []string{
-		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-		"224.0.0.0/4", "240.0.0.0/4",
-		"::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32",
-		"2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+func within(a netip.Addr, list []netip.Prefix) bool {
+	for _, p := range list {
+		if p.Contains(a) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(nets, func(n string) bool { return within(a, n) })
+	return false
+}
+
+func prefixes(s ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(s))
+	for i, p := range s {
+		out[i] = netip.MustParsePrefix(p)
+	}
+	return out
 }

@@ -54,8 +54,9 @@ func TestGuard(t *testing.T) {
 		"255.255.255.255": {false, false, true}, "0.1.2.3": {false, false, true}, "fec0::1": {false, false, true},
 		"64:ff9b::a01:203": {false, false, true}, "64:ff9b:1::1": {false, false, true}, "2002:a00:1::": {false, false, true},
 		"2001::1": {false, false, true}, "100::1": {false, false, true}, "2001:db8::1": {false, false, true},
-		"::7f00:1": {false, false, true},
-		"0.0.0.0":  {}, "::": {}, "224.0.0.1": {}, "ff02::1": {}, "169.254.169.254": {}, "fd00:ec2::254": {},
+		"::7f00:1": {false, false, true}, "2001:10::1": {false, false, true}, "2001:20::1": {false, false, true},
+		"4000::1": {false, false, true}, "5f00::1": {false, false, true}, "1::1": {false, false, true}, "2a00::1": {true, true, true},
+		"0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {}, "169.254.169.254": {}, "169.254.169.253": {}, "fd00:ec2::254": {},
 		"100.100.100.200": {}, "168.63.129.16": {}, "::ffff:169.254.169.254": {}, "64:ff9b::a9fe:a9fe": {},
 		"2002:a9fe:a9fe::1": {}, "::a9fe:a9fe": {},
 	} {
