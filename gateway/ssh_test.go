@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
 	"sallyport/sshexec/sshtest"
 )
@@ -63,7 +64,7 @@ func TestSSH(t *testing.T) {
 	go r.approveAll(ctx, "run")
 	a := r.agent()
 	run := func(argv ...string) api.Response {
-		return a.ask("call", api.ActionRequest{Tool: api.ToolSSH, Args: encode(api.SSHArgs{Target: "web", Argv: argv})})
+		return a.ask("call", api.ActionRequest{Tool: api.ToolSSH, Args: encode(api.SSHArgs{Target: "web", Argv: argv, Stdin: "three"})})
 	}
 	res := run("echo", "$(id) ;reboot 'x'")
 	var got api.SSHResult
@@ -102,6 +103,18 @@ func TestSSH(t *testing.T) {
 	}
 	op[struct{}](r, r.opTargetRemove, api.NameArgs{Name: "web"})
 	op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "deploy-key"})
+	r.stop()
+	calls := 0
+	for _, e := range events(t, r.dir, r.created.ReaderIdentity) {
+		if c, ok := e.(event.ToolCalled); ok {
+			if calls++; c.BytesOut != int64(len("three")) {
+				t.Errorf("%s: %d bytes out", c.Preview, c.BytesOut)
+			}
+		}
+	}
+	if calls != 3 {
+		t.Errorf("%d calls in the log, want 3", calls)
+	}
 }
 
 // A host is stored only once its key was compared and its shell proved.
