@@ -18,14 +18,6 @@ func actionRow(x api.Action) []string {
 	return []string{x.ID, x.State, x.Outcome, x.Tool, x.Target, x.Credential, stamp(x.StartedAt), x.AgentRun}
 }
 
-func actionRows(all []api.Action) [][]string {
-	rows := make([][]string, len(all))
-	for i, x := range all {
-		rows[i] = actionRow(x)
-	}
-	return rows
-}
-
 func (a *app) actions() *cobra.Command {
 	return group("action", "The single calls", a.actionList(), a.actionShow())
 }
@@ -102,16 +94,5 @@ func (a *app) showAction(x api.Action) {
 
 // actionID completes what the operator typed.
 func (a *app) actionID(ctx context.Context, typed string) (string, error) {
-	if whole(actionPrefix, typed) {
-		return typed, nil
-	}
-	all, err := fetch[api.Action](ctx, a, api.PathActionList, api.ListArgs{})
-	if err != nil {
-		return "", err
-	}
-	ids := make([]string, len(all))
-	for i, x := range all {
-		ids[i] = x.ID
-	}
-	return resolve(actionPrefix, typed, ids)
+	return complete(ctx, a, actionPrefix, typed, api.PathActionList, func(x api.Action) string { return x.ID })
 }

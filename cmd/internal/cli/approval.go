@@ -81,7 +81,7 @@ func (a *app) scope(args *api.ApproveArgs, until string, uses bool) error {
 	if until == "" {
 		return nil
 	}
-	t, err := moment(until, a.now())
+	t, err := moment(until, a.now(), ahead)
 	if err != nil || !t.After(a.now()) {
 		return usage("--until %s is no time to come", until)
 	}
@@ -89,10 +89,16 @@ func (a *app) scope(args *api.ApproveArgs, until string, uses bool) error {
 	return nil
 }
 
-// moment reads a time (RFC 3339), or a span that counts from now: forward for "2h", back for "-2h".
-func moment(text string, now time.Time) (time.Time, error) {
+// Where a span counts to, from now.
+const (
+	ahead = 1
+	back  = -1
+)
+
+// moment reads a time (RFC 3339), or a span from now.
+func moment(text string, now time.Time, to time.Duration) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d), nil
+		return now.Add(to * d), nil
 	}
 	return time.Parse(time.RFC3339, text)
 }

@@ -44,6 +44,22 @@ func fetch[T any](ctx context.Context, a *app, path string, args any) ([]T, erro
 	return all, err
 }
 
+// complete turns what the operator typed into an id of path's listing; a whole id is not looked up.
+func complete[T any](ctx context.Context, a *app, prefix, typed, path string, id func(T) string) (string, error) {
+	if whole(prefix, typed) {
+		return typed, nil
+	}
+	all, err := fetch[T](ctx, a, path, nil)
+	if err != nil {
+		return "", err
+	}
+	ids := make([]string, len(all))
+	for i, v := range all {
+		ids[i] = id(v)
+	}
+	return resolve(prefix, typed, ids)
+}
+
 // ulidLength is the length of what follows the prefix of an id.
 const ulidLength = 26
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -148,7 +149,7 @@ func pinPath(dir, origin string) string {
 		name = "%2E" + name[1:]
 	}
 	if len(name) > 200 {
-		name = fmt.Sprintf("%s-%x", name[:120], digest(origin))
+		name = fmt.Sprintf("%s-%x", name[:120], sha256.Sum256([]byte(origin)))
 	}
 	return filepath.Join(dir, name+".pub")
 }

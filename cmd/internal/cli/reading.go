@@ -51,7 +51,7 @@ one that sp init printed, and verified on the way.`,
 			return usage("--identity is missing")
 		}
 		if since != "" {
-			t, err := before(since, a.now())
+			t, err := moment(since, a.now(), back)
 			if err != nil {
 				return usage("--since %s is neither a time nor a span", since)
 			}
@@ -145,14 +145,6 @@ func (f filter) match(l event.Line) bool {
 		of.Run = l.Intent.Run
 	}
 	return of.Run == f.run || strings.TrimPrefix(of.Run, runPrefix) == f.run
-}
-
-// before reads a time (RFC 3339) or a span back from now.
-func before(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d), nil
-	}
-	return time.Parse(time.RFC3339, text)
 }
 
 // identity reads the file that holds an age identity.

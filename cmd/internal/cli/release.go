@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"sallyport/gateway/api"
@@ -33,12 +31,7 @@ quarantined, unless --accept-log-head says that the log is right as it is.`,
 		if err != nil {
 			return err
 		}
-		var s api.Status
-		if err := a.do(cmd.Context(), api.PathRelease, proof, args, nil, &s); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.out, "vault %s\n", escape(s.Vault))
-		return nil
+		return a.turn(cmd.Context(), api.PathRelease, proof, args)
 	}
 	return cmd
 }

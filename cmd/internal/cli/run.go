@@ -109,21 +109,10 @@ func (a *app) showRevoked(r api.Revoked) error {
 		return nil
 	}
 	fmt.Fprintf(a.out, "already left (%d):\n", len(r.Left))
-	return table(a.out, actionHeads, actionRows(r.Left))
+	return show(a, r.Left, false, actionHeads, actionRow)
 }
 
 // runID completes what the operator typed.
 func (a *app) runID(ctx context.Context, typed string) (string, error) {
-	if whole(runPrefix, typed) {
-		return typed, nil
-	}
-	all, err := fetch[api.Run](ctx, a, api.PathRunList, nil)
-	if err != nil {
-		return "", err
-	}
-	ids := make([]string, len(all))
-	for i, r := range all {
-		ids[i] = r.ID
-	}
-	return resolve(runPrefix, typed, ids)
+	return complete(ctx, a, runPrefix, typed, api.PathRunList, func(r api.Run) string { return r.ID })
 }

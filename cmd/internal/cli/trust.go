@@ -134,5 +134,3 @@ func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
-
-func digest(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }

@@ -76,7 +76,7 @@ func (a *app) unlock() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.turn(cmd.Context(), api.PathUnlock, proof)
+		return a.turn(cmd.Context(), api.PathUnlock, proof, nil)
 	}
 	return cmd
 }
@@ -86,14 +86,14 @@ func (a *app) lock() *cobra.Command {
 		Use:   "lock",
 		Short: "Lock the vault: every grant ends, every action is refused",
 		Args:  exactly(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.turn(cmd.Context(), api.PathLock, nil) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.turn(cmd.Context(), api.PathLock, nil, nil) },
 	}
 }
 
-// turn unlocks or locks, and says how the vault is now.
-func (a *app) turn(ctx context.Context, path string, p *api.Proof) error {
+// turn unlocks, locks or releases, and says how the vault is now.
+func (a *app) turn(ctx context.Context, path string, p *api.Proof, args any) error {
 	var s api.Status
-	if err := a.do(ctx, path, p, nil, nil, &s); err != nil {
+	if err := a.do(ctx, path, p, args, nil, &s); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "vault %s\n", escape(s.Vault))
