@@ -309,6 +309,14 @@ type ToolUnresolved struct {
 	Cause   string `json:"cause"` // restart
 }
 
+// ToolResolved: the operator said what became of a call whose outcome was unknown. Resolution: happened, did-not-happen,
+// or replay (it may be sent again, knowing that it may happen twice).
+type ToolResolved struct {
+	Action     string `json:"action"`
+	Resolution string `json:"resolution"`
+	Operator   string `json:"operator"`
+}
+
 // LateResult: the result was recorded and its caller was gone.
 type LateResult struct {
 	Action string `json:"action"`

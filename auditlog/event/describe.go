@@ -114,6 +114,10 @@ func (l Line) describeCall() (run, epoch, what string) {
 		w.text(e.Outcome)
 		w.pair("cause", e.Cause)
 		w.call(l.Intent)
+	case ToolResolved:
+		w.text(e.Action)
+		w.text(e.Resolution)
+		w.pair("operator", e.Operator)
 	case LateResult:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Action)

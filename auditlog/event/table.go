@@ -64,6 +64,7 @@ var table = []row{
 	line[ToolCalled]("tool_called", activity),
 	line[ToolFinished]("tool_finished", activity),
 	line[ToolUnresolved]("tool_unresolved", activity),
+	line[ToolResolved]("tool_resolved", activity),
 	line[LateResult]("late_result", activity),
 }
 
@@ -101,6 +102,7 @@ func (AuthorizationDenied) event()  {}
 func (ToolCalled) event()           {}
 func (ToolFinished) event()         {}
 func (ToolUnresolved) event()       {}
+func (ToolResolved) event()         {}
 func (LateResult) event()           {}
 
 // byType and byName index the table; built once, only read.
