@@ -17,11 +17,11 @@ func (l Line) JSON() []byte {
 	return escapeJSON(appendEvent(b, l.Event))
 }
 
-// Text returns the line for people, without a newline: time (UTC), type, run and epoch in short, what.
+// Text returns the line for people, without a newline: time (UTC, and it says so), type, run and epoch in short, what.
 // Full ids stand where something gets its name.
 func (l Line) Text() string {
 	run, epoch, what := l.describe()
-	s := fmt.Sprintf("%s  %-*s  %-10s  %-9s  %s", l.Time.UTC().Format("2006-01-02 15:04:05.000"),
+	s := fmt.Sprintf("%s  %-*s  %-10s  %-9s  %s", l.Time.UTC().Format("2006-01-02 15:04:05.000Z"),
 		typeWidth, Type(l.Event), column(run, 10), column(epoch, 9), what)
 	return strings.TrimRight(s, " ")
 }
