@@ -161,7 +161,7 @@ type Grant struct {
 	Uses        int // left; meaningful if Counted
 	Counted     bool
 	State       GrantState
-	Version     uint64 // credential version approved; 0 = any
+	Version     uint64 // of the credential that was approved; another one is not covered
 }
 
 // Approval is one human yes to one card, reserved for one call.

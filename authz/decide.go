@@ -185,7 +185,7 @@ func (g *Grant) admits(f *Facts) bool {
 		g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch &&
 		slices.Contains(g.Tools, q.Tool) &&
 		slices.Contains(g.Credentials, q.Credential) &&
-		(g.Version == 0 || g.Version == q.Version) &&
+		g.Version == q.Version &&
 		(g.Digest == "" || g.Digest == q.Digest) &&
 		g.Contract == f.Catalog.Contract &&
 		(!g.Counted || g.Uses > 0) &&

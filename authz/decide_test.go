@@ -143,6 +143,7 @@ func failures() []failing {
 		grant("no tool", func(g *Grant) { g.Tools = nil }),
 		grant("another credential", func(g *Grant) { g.Credentials = []string{"gitlab"} }),
 		grant("an older credential", func(g *Grant) { g.Version = 2 }),
+		grant("no version", func(g *Grant) { g.Version = 0 }),
 		grant("another plan", func(g *Grant) { g.Digest = "sha256:e" }),
 		grant("spent", func(g *Grant) { g.Uses = 0 }),
 		grant("overspent", func(g *Grant) { g.Uses = -1 }),
@@ -272,9 +273,9 @@ func TestForgottenFact(t *testing.T) {
 		"Request.AuditDown", "Load.RateLimited", // zero already
 		"Approved",                         // an unsupervised caller
 		"Request.Target", "Request.Effect", // judged by binding; unknown counts as destructive
-		"Request.Confirm",                        // always asks; the approval stands
-		"Grants[0].Digest",                       // any request in scope
-		"Grants[0].Counted", "Grants[0].Version", // uncounted, any version
+		"Request.Confirm",                                                                                                           // always asks; the approval stands
+		"Grants[0].Digest",                                                                                                          // any request in scope
+		"Grants[0].Counted",                                                                                                         // uncounted
 		"Grants[0].Ends", "Grants[0].Ends.Wall", "Grants[0].Ends.Boot", "Approval.Ends", "Approval.Ends.Wall", "Approval.Ends.Boot", // no end
 		"Load.InFlight", "Load.Total", "Load.Asks", // nothing going on
 		"Approval.Passkey", // a click is enough

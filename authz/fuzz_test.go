@@ -115,7 +115,7 @@ func check(t *testing.T, f Facts) Decision {
 		over := g.Ends != Instant{} && (f.Now == Instant{} || !f.Now.Wall.Before(g.Ends.Wall) || f.Now.Boot >= g.Ends.Boot)
 		return g.ID == d.Grant && g.ID != "" && g.State == GrantLive && g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch &&
 			slices.Contains(g.Tools, q.Tool) && slices.Contains(g.Credentials, q.Credential) &&
-			(g.Digest == "" || g.Digest == q.Digest) && (g.Version == 0 || g.Version == q.Version) &&
+			(g.Digest == "" || g.Digest == q.Digest) && g.Version == q.Version &&
 			g.Contract == f.Catalog.Contract && !(g.Counted && g.Uses < 1) && !over
 	}), "a live grant of this run and epoch covers the call")
 	loud := q.Confirm != ConfirmNever || q.AlwaysAsk || q.UnresolvedEffect || f.Caller.Identity == Weak

@@ -6,8 +6,9 @@ type Reason string
 // ReasonGranted goes with Allow alone. It is no error code.
 const ReasonGranted Reason = "granted"
 
-// The codes that refuse, by rung; where a state has the same name, the code has Reason before it. Decide itself returns those of rungs 1 to 10; the gateway puts those of rungs 0 and 5
-// into a Request, and answers with the rest where a card or a key of idempotency says so.
+// The codes that refuse, by rung; where a state has the same name, the code has Reason before it. Decide itself returns
+// those of rungs 1 to 10; the gateway puts those of rungs 0 and 5 into a Request, and answers with the rest where a card
+// or an idempotency key says so.
 const (
 	InvalidRequest Reason = "invalid_request" // 0
 	FrameTooLarge  Reason = "frame_too_large"
