@@ -47,7 +47,7 @@ func newCard(who caller, p *plan, life time.Duration) *card {
 	c := &card{plan: p, epoch: who.epoch, ends: ends, answer: make(chan verdict, 1)}
 	c.shown = api.Approval{
 		ID: newID("ap_"), AgentRun: who.run.id, ExecutionEpoch: who.epoch.id, Tool: p.tool, Credential: p.authz.Credential,
-		Target: p.authz.Target, Summary: p.summary, Effect: p.effect, Digest: p.authz.Digest, ExpiresAt: ends.Wall,
+		Target: p.authz.Target, Summary: p.summary, Effect: p.authz.Effect.String(), Digest: p.authz.Digest, ExpiresAt: ends.Wall,
 		Agent: agent(who.run.owner.facts), Gaps: p.gaps(),
 	}
 	c.bytes = encode(c.shown)

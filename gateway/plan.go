@@ -40,7 +40,6 @@ type plan struct {
 	detail    string // why it is not bound, for the caller
 	operation string // method and path, or the command's class
 	summary   string // the exact action, for the card
-	effect    string
 	digest    [32]byte
 	run       string // whose it is; part of the key an API is sent
 	effectKey string // credential, method, path: what an unresolved write makes ask
@@ -117,7 +116,7 @@ func requestFault(err error) *api.Error {
 // bind resolves target, credential and rule against one snapshot. It never fails: what does not resolve is not bound,
 // and the plan says why. t is nil while the vault is closed.
 func bind(q parsed, t *targets) *plan {
-	p := &plan{parsed: q, effect: "destructive"}
+	p := &plan{parsed: q}
 	p.authz = authz.Request{Tool: q.tool, Target: q.target, Unbound: authz.TargetUnknown}
 	switch {
 	case q.fault != nil:
@@ -138,7 +137,7 @@ func (p *plan) unbound(code authz.Reason, detail string) { p.authz.Unbound, p.de
 
 func (p *plan) bindHTTP(t *targets) {
 	req := p.http
-	p.effect = req.Effect()
+	p.authz.Effect = effectOf(req.Effect())
 	if t == nil {
 		return
 	}
@@ -189,7 +188,7 @@ func (p *plan) bindHTTP(t *targets) {
 
 func (p *plan) bindSSH(t *targets) {
 	p.operation = p.ssh.Class()
-	p.effect = "write" // what a command does can't be read off its words
+	p.authz.Effect = authz.Write // what a command does can't be read off its words
 	p.summary = shownSSH(p.target, p.ssh)
 	if t == nil {
 		return
@@ -221,7 +220,6 @@ func (p *plan) bound(m vault.Meta, confirm, target string) {
 	a := &p.authz
 	a.Bound, a.Unbound, a.Credential, a.Target, a.Version = true, "", m.Name, target, m.Version
 	a.Confirm = confirmOf(confirm)
-	a.Effect = effectOf(p.effect)
 }
 
 // sum is the plan's digest: everything that will be sent, to whom and with which credential's which version.
@@ -263,7 +261,7 @@ func (p *plan) current(s *vault.Snapshot) bool {
 // gaps are the questions of 04 that this channel leaves open, told on each write's card.
 func (p *plan) gaps() []string {
 	switch {
-	case p.effect == "read":
+	case p.authz.Effect == authz.Read:
 		return nil
 	case p.tool == api.ToolSSH:
 		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it"}
