@@ -47,7 +47,7 @@ func (g *Gateway) opApprovalGrant(r opRequest) (any, error) {
 	}
 	x, err := g.grant(r, c, a)
 	if err != nil {
-		c.answer <- verdict{"approval_timeout"}
+		c.answer <- verdict{refusalOf(err).Code} // the next decision says what is left of it
 		return nil, err
 	}
 	c.answer <- verdict{}
