@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 )
 
-var errDisk = errors.New("disk says no")
+var (
+	errDisk          = errors.New("disk says no")
+	errNoSpace error = &fs.PathError{Op: "fallocate", Path: "x", Err: syscall.ENOSPC}
+)
 
 // faultDisk fails its nth call: before doing it, after it was done all the same, or half way through a write.
 type faultDisk struct {
@@ -100,12 +106,17 @@ func TestFaultAtEveryStep(t *testing.T) {
 	if _, err := life(w); err != nil {
 		t.Fatal(err)
 	}
+	fulls := 0
 	if probe.calls < 25 || w.live.seg.n < 2 {
 		t.Fatalf("%d steps, %d segments: too short a life", probe.calls, w.live.seg.n)
 	}
-	for _, mode := range []string{"before", "after", "half"} {
+	for _, mode := range []string{"before", "after", "half", "before, full", "half, full"} {
 		for n := 1; n <= probe.calls; n++ {
 			d := &faultDisk{n: n, mode: mode, err: errDisk}
+			if m, full := strings.CutSuffix(mode, ", full"); full {
+				d.mode, d.err = m, errNoSpace
+			}
+			errDisk := d.err
 			dir := t.TempDir()
 			what := fmt.Sprintf("step %d, %s", n, mode)
 			w, err := create(dir, k.id, testOrigin, []string{k.recipient}, testOptions(), d)
@@ -117,6 +128,20 @@ func TestFaultAtEveryStep(t *testing.T) {
 				continue
 			}
 			acked, err := life(w)
+			if (err == nil || errors.Is(err, ErrFull)) && d.err == errNoSpace {
+				// Want of space that was met in time spoils nothing: the same writer goes on.
+				if got := mustAppend(t, w, Entry{Kind: Intent, Subject: subject(9)}); got != acked+1 {
+					t.Fatalf("%s: sequence %d after %d", what, got, acked)
+				}
+				mustAppend(t, w, Entry{Kind: Result, Subject: subject(9)})
+				if acked%2 == 1 {
+					t.Fatalf("%s: a result was refused", what)
+				}
+				w.Close()
+				wantWhole(t, what, dir, acked+2)
+				fulls++
+				continue
+			}
 			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, errDisk) {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -133,6 +158,9 @@ func TestFaultAtEveryStep(t *testing.T) {
 			w.Close()
 			wantWhole(t, what, dir, acked)
 		}
+	}
+	if fulls == 0 {
+		t.Fatal("no step met a full disk in time")
 	}
 }
 

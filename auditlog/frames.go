@@ -9,7 +9,7 @@ import (
 // chainRoom is what next hashes before the frame.
 const chainRoom = sha256.Size
 
-// frames reads one segment front to back. Memory: one frame, at least 256 KiB.
+// frames reads one segment front to back. Memory: one frame, at least 128 KiB.
 type frames struct {
 	r   io.Reader
 	buf []byte // buf[pos:end] is read and not yet consumed; pos >= chainRoom
@@ -18,10 +18,13 @@ type frames struct {
 	off int64 // of buf[pos] in the file
 }
 
-func newFrames() *frames { return &frames{buf: make([]byte, 256<<10)} }
+func newFrames() *frames { return &frames{} }
 
 // begin starts with another file, whose first byte to come is at off; the buffer stays.
 func (f *frames) begin(r io.Reader, off int64) *frames {
+	if f.buf == nil {
+		f.buf = make([]byte, 128<<10)
+	}
 	f.r, f.pos, f.end, f.off = r, chainRoom, chainRoom, off
 	return f
 }

@@ -36,13 +36,11 @@ func (w *Writer) ProveTo(old, size int64) (tlog.TreeProof, error) {
 		return nil, fmt.Errorf("prove consistency: %w", err)
 	}
 	defer f.Close()
-	var p tlog.TreeProof
 	for range 2 {
+		var p tlog.TreeProof
 		if err = w.catchUp(f, last.commit); err == nil {
-			r := hashFile{f}
-			p, err = tlog.ProveTree(size, old, r)
-			if err == nil {
-				return p, w.sameRoot(r, last.commit)
+			if p, err = proofTo(hashFile{f}, old, size, last.commit); err == nil {
+				return p, nil
 			}
 		}
 		// Whatever was wrong with the file, a new one will do.
@@ -51,6 +49,29 @@ func (w *Writer) ProveTo(old, size int64) (tlog.TreeProof, error) {
 		}
 	}
 	return nil, fmt.Errorf("prove consistency: %w", err)
+}
+
+// proofTo takes the proof from the file, which is trusted for nothing: what it gives must lead to the root that was signed.
+func proofTo(r tlog.HashReader, old, size int64, last commit) (tlog.TreeProof, error) {
+	p, root, err := proved(r, size, int64(last.commits), last.root)
+	if err != nil || old == size {
+		return p[:0], err
+	}
+	p, _, err = proved(r, old, size, root)
+	return p, err
+}
+
+// proved is a checked proof from old to size, and the root of old.
+func proved(r tlog.HashReader, old, size int64, root tlog.Hash) (tlog.TreeProof, tlog.Hash, error) {
+	was, err := tlog.TreeHash(old, r)
+	if err != nil {
+		return nil, was, err
+	}
+	p, err := tlog.ProveTree(size, old, r)
+	if err != nil {
+		return nil, was, err
+	}
+	return p, was, tlog.CheckTree(p, size, root, old, was)
 }
 
 // sameRoot holds the file against the root that was signed.

@@ -76,7 +76,10 @@ func newSegment(d disk, folder string, p *published, b beginning, sign func(*com
 	}
 	c = commit{log: p.log(), segment: b.n, seq: b.from.seq, commits: b.from.commits + 1, time: h.created, head: next(b.from.head, buf)}
 	buf, c, after = s.seal(buf, c, b.from, p.Origin, sign)
-	if s.f, err = d.create(s.path); err != nil {
+	if s.f, err = d.create(s.path); isFull(err) {
+		return nil, c, after, fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	if err != nil {
 		return nil, c, after, err
 	}
 	need := reserve(int64(len(buf)), len(b.open))

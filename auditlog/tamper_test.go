@@ -294,7 +294,7 @@ func rebuild(t testing.TB, b []byte, origin string, key ed25519.PrivateKey, forg
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := l[0].b
+	out := slices.Clone(l[0].b)
 	head, tree := next(h.from.head, out), slices.Clone(h.from.edge)
 	commits := 0
 	for _, p := range l[1:] {
