@@ -36,7 +36,7 @@ type outcome struct {
 // settled gives the outcome its word and, where that is no success, the error that says what to do.
 func (o *outcome) settled(word, reason, detail string) {
 	o.word = word
-	if word == "confirmed" || word == "accepted" || word == "redirect_not_followed" {
+	if api.Succeeded(word) {
 		return
 	}
 	o.reason = reason

@@ -90,7 +90,7 @@ var Codes = []Code{
 	{"not_sent", 502, 1, NextLater, "nothing was sent", "call again"},
 	{"sent_unconfirmed", 502, 1, NextAsk, "the request left and no result came; it may have taken effect", "look the operation up at the service before doing it again"},
 	{"failed_remote", 502, 1, NextFix, "the remote side failed", "read the result"},
-	{"gateway_restarted", 503, 1, NextLater, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
+	{"gateway_restarted", 503, 1, NextRestart, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
 	{"scrub_withheld", 502, 1, NextAsk, "the answer could not be searched for secrets and is withheld", "ask the service for an uncompressed answer"},
 	// The operators' door.
 	{"operator_refused", 403, 1, NextAsk, "an agent's process may not act as the operator", "run this command from your own terminal"},
@@ -102,6 +102,11 @@ var Codes = []Code{
 	{"not_recorded", 500, 1, NextAsk, "done here, not yet recorded", "the operator restarts the gateway once the disk is well"},
 	{"internal", 500, 1, NextAsk, "the gateway failed", "see the gateway's log"},
 	{"gateway_unreachable", 503, 5, NextAsk, "no gateway answers", "start it with `sp up`"},
+}
+
+// Succeeded reports whether an outcome is no failure. Every other one is a code of its own name.
+func Succeeded(outcome string) bool {
+	return outcome == "confirmed" || outcome == "accepted" || outcome == "redirect_not_followed"
 }
 
 // Lookup returns the row of a code. An unknown code is told as internal, never as success.

@@ -122,9 +122,7 @@ func pause(ctx context.Context, t time.Time) {
 // outcomeExit is the exit status of an action as far as it is known.
 func outcomeExit(x api.Action) int {
 	switch {
-	case x.State == api.Pending || x.State == api.Running:
-		return 0
-	case x.Outcome == "confirmed" || x.Outcome == "accepted" || x.Outcome == "redirect_not_followed":
+	case x.State == api.Pending, x.State == api.Running, api.Succeeded(x.Outcome):
 		return 0
 	case x.Error != nil:
 		return api.Lookup(x.Error.Code).Exit

@@ -60,7 +60,7 @@ func told(a api.Action) answer {
 		fmt.Fprintf(&b, "pending: action %s is not done yet (%s)\n", a.ID, map[string]string{
 			api.Pending: "it waits for the operator's approval or for its turn", api.Running: "it is running"}[a.State])
 		fmt.Fprintf(&b, "retry: ask action_status for %s; do not send the call again\n", a.ID)
-	case a.State == api.Done && (a.Outcome == "confirmed" || a.Outcome == "accepted" || a.Outcome == "redirect_not_followed"):
+	case a.State == api.Done && api.Succeeded(a.Outcome):
 		good = true
 		fmt.Fprintf(&b, "%s: %s on %s, action %s\n", a.Outcome, a.Tool, a.Target, a.ID)
 		if a.Error != nil { // done, and something else went wrong: its recording, for one
