@@ -10,8 +10,10 @@ import (
 	"sallyport/auditlog/event"
 	"sallyport/authz"
 	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
 	"sallyport/gateway/store"
 	"sallyport/sshexec"
+	"sallyport/vault"
 )
 
 // The gate. A call is decided three times: when it is asked for, again after a human answered, and in the gate itself
@@ -237,15 +239,15 @@ func (g *Gateway) endAll(why string, moved []*run) func(*store.Tx) error {
 
 // vaultState is the vault as decisions see it: open only once unlock has replayed and compared everything.
 func (g *Gateway) vaultState() authz.VaultState {
-	switch g.vault.State().String() {
-	case "ready":
+	switch g.vault.State() {
+	case vault.Ready:
 		if g.open.Load() {
 			return authz.VaultReady
 		}
 		return authz.VaultLocked
-	case "locked":
+	case vault.Locked:
 		return authz.VaultLocked
-	case "quarantined":
+	case vault.Quarantined:
 		return authz.VaultQuarantined
 	}
 	return authz.VaultAbsent
@@ -253,12 +255,12 @@ func (g *Gateway) vaultState() authz.VaultState {
 
 func identity(s string) authz.Identity {
 	switch s {
-	case "strong":
+	case peer.Strong:
 		return authz.Strong
-	case "weak":
+	case peer.Weak:
 		return authz.Weak
-	case "contained":
+	case peer.Contained:
 		return authz.Contained
 	}
-	return 0
+	return authz.IdentityUnknown
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Run, Epoch and Grant carry their states as the words of authz. Sealed is
-// under the vault's keys; it is nil for what was first seen while locked.
+// Run, Epoch and Grant carry their states as the words of authz; a grant that
+// has ended may carry why instead. Sealed is under the vault's keys, or nil.
 // Ended is zero while they live.
 type Run struct {
 	ID, State       string
