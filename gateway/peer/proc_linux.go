@@ -20,7 +20,10 @@ const (
 )
 
 // procFile reads at most procFileMax bytes of /proc/PID/name.
-func procFile(pid int, name string) ([]byte, error) {
+func procFile(pid int, name string) ([]byte, error) { return procFileUpTo(pid, name, procFileMax) }
+
+// procFileUpTo is procFile with another limit.
+func procFileUpTo(pid int, name string, limit int) ([]byte, error) {
 	fd, err := openProc(pid, name)
 	if err != nil {
 		return nil, err
@@ -28,7 +31,7 @@ func procFile(pid int, name string) ([]byte, error) {
 	defer unix.Close(fd)
 	buf := make([]byte, 4096)
 	n := 0
-	for n < procFileMax {
+	for n < limit {
 		if n == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
@@ -83,9 +86,14 @@ func procLink(pid int, name string) (string, error) {
 
 // stat is what we use of /proc/PID/stat (proc(5)).
 type stat struct {
-	comm      string
-	ppid, sid int
-	start     uint64 // clock ticks after boot
+	comm       string
+	state      byte
+	ppid, pgid int
+	sid        int
+	foreground int    // process group in front of its terminal; -1: none
+	nice       int    // -20 to 19
+	threads    int    // of the whole process
+	start      uint64 // clock ticks after boot
 }
 
 func readStat(pid int) (stat, error) {
@@ -108,11 +116,15 @@ func parseStat(b []byte) (stat, error) {
 	if len(f) < 20 {
 		return stat{}, bad
 	}
-	s := stat{comm: string(b[open+1 : end])}
-	var err [3]error
+	s := stat{comm: string(b[open+1 : end]), state: f[0][0]}
+	var err [7]error
 	s.ppid, err[0] = strconv.Atoi(f[1])
-	s.sid, err[1] = strconv.Atoi(f[3])
-	s.start, err[2] = strconv.ParseUint(f[19], 10, 64)
+	s.pgid, err[1] = strconv.Atoi(f[2])
+	s.sid, err[2] = strconv.Atoi(f[3])
+	s.foreground, err[3] = strconv.Atoi(f[5])
+	s.nice, err[4] = strconv.Atoi(f[16])
+	s.threads, err[5] = strconv.Atoi(f[17])
+	s.start, err[6] = strconv.ParseUint(f[19], 10, 64)
 	if errors.Join(err[:]...) != nil || s.ppid < 0 {
 		return stat{}, bad
 	}

@@ -17,7 +17,7 @@ func FuzzParseStat(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (stat{comm, 7, 9, 12345}); got != want {
+		if want := (stat{comm, 'S', 7, 8, 9, -1, 0, 11, 12345}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
