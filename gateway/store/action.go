@@ -92,6 +92,14 @@ func (d *DB) ActionByID(ctx context.Context, id string) (Action, bool, error) {
 	return a[0], true, nil
 }
 
+// Resolve ends that an action is unresolved. ErrConflict if it isn't.
+func (t *Tx) Resolve(id string) error {
+	if err := t.one(`UPDATE actions SET unresolved = 0 WHERE id = ? AND unresolved = 1`, id); err != nil {
+		return fmt.Errorf("resolve action: %w", err)
+	}
+	return nil
+}
+
 // Unresolved returns the actions nobody knows the end of, oldest first.
 func (d *DB) Unresolved(ctx context.Context) ([]Action, error) {
 	return d.actions(ctx, ` WHERE unresolved = 1 ORDER BY id`)
