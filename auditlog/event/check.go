@@ -61,7 +61,7 @@ type checker struct {
 type life struct {
 	open    bool
 	stopped bool   // until the next gateway_started nothing can open it
-	first   bool   // the log's first gateway_started was read, and nothing of these since: vault_created may open
+	first   bool   // the log's first gateway_started was read, and nothing since that closes: vault_created may open
 	begun   bool   // somebody began before
 	partial bool   // an operator accepted a log that may lack records: a run may have been opened in those
 	since   uint64 // the record that closed or opened it
@@ -82,7 +82,6 @@ func (c *checker) read(e Event) {
 		if c.first {
 			c.unlock()
 		}
-		c.first = false
 	case VaultUnlocked:
 		c.shut("vault_unlocked") // it was locked before, told or not
 		if !c.stopped {
@@ -122,7 +121,7 @@ func (c *checker) started() {
 	fresh := !c.begun
 	c.shut("gateway_started")
 	c.begun, c.first, c.stopped = true, fresh, false
-	c.endEpochs(ending{seq: c.at.Seq, why: "gateway_started", final: true})
+	c.endEpochs(ending{seq: c.at.Seq, why: "gateway_started"})
 	c.dropLoose()
 	for _, in := range inOrder(c.intents) {
 		c.breach(intentLeftOpen, seqs(in.seq, c.at.Seq), "call %s has no result, and the gateway started anew after it", in.action)

@@ -165,7 +165,7 @@ func (c *checker) endRun(id, why string) {
 			c.endEpoch(x, end)
 		}
 		delete(c.runs, id)
-	} else if was, ok := c.ended.get(id); ok && (was.why == "run_revoked" || why != "run_revoked") {
+	} else if _, ok := c.ended.get(id); ok && why != "run_revoked" {
 		return
 	}
 	c.ended.put(id, end)

@@ -5,6 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -31,15 +33,6 @@ func flags(f byte) func(*string, *[]byte) {
 
 func flip(field func(*ApprovalGranted) []byte) func(*ApprovalGranted) {
 	return func(e *ApprovalGranted) { b := field(e); b[len(b)-1] ^= 1 }
-}
-
-// curve is a public key of a kind that is not understood.
-func curve(t testing.TB) []byte {
-	k, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spki(t, k.Public())
 }
 
 var wrongProofs = []struct {
@@ -114,6 +107,12 @@ var wrongProofs = []struct {
 	{rule: approvalSignature, name: "no client data", at: 1, wrong: func(s scene) { s.by("es", "", func(c *string, _ *[]byte) { *c = "[]" }, nil) }},
 	{rule: approvalSignature, name: "a padded challenge", at: 1, wrong: func(s scene) { s.by("es", "", client(`","origin`, `=","origin`), nil) }},
 	{rule: approvalSignature, name: "no args", at: 1, wrong: func(s scene) { s.by("es", "", nil, func(e *ApprovalGranted) { e.Args = nil }) }},
+	{rule: approvalSignature, name: "no args, and signed so", at: 1, wrong: func(s scene) {
+		nothing := sha256.Sum256([]byte("approval/grant\n"))
+		s.by("es", "", func(c *string, _ *[]byte) {
+			*c = `{"type":"webauthn.get","challenge":"` + base64.RawURLEncoding.EncodeToString(nothing[:]) + `"}`
+		}, func(e *ApprovalGranted) { e.Args = nil })
+	}},
 	{rule: approvalSignature, name: "other args", at: 1, wrong: func(s scene) {
 		s.by("es", `,"uses":2`, nil, func(e *ApprovalGranted) { e.Args = bytes.Replace(e.Args, []byte(`,"uses":2`), nil, 1) })
 	}},
@@ -122,7 +121,11 @@ var wrongProofs = []struct {
 	{rule: approvalSignature, name: "another relying party", at: 1, wrong: func(s scene) { s.by("es", "", func(_ *string, d *[]byte) { (*d)[0] ^= 1 }, nil) }},
 	{rule: approvalSignature, name: "short data", at: 1, wrong: func(s scene) { s.by("es", "", func(_ *string, d *[]byte) { *d = (*d)[:36] }, nil) }},
 	{rule: approvalSignature, name: "an unknown kind of key", at: 1, wrong: func(s scene) {
-		s.tell(PasskeyRemoved{CredentialID: []byte("es")}, PasskeyAdded{Passkey: "new", CredentialID: []byte("es"), SPKI: curve(s.t), RPID: "localhost"})
+		var err error
+		if s.es, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader); err != nil {
+			s.t.Fatal(err)
+		}
+		s.tell(PasskeyRemoved{CredentialID: []byte("es")}, PasskeyAdded{Passkey: "new", CredentialID: []byte("es"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"})
 		s.by("es", "", nil, nil)
 	}},
 	{rule: approvalSignature, name: "a key that is none", at: 1, wrong: func(s scene) {
@@ -133,6 +136,13 @@ var wrongProofs = []struct {
 		right: func(s scene) {
 			s.tell(PasskeyRemoved{CredentialID: []byte("es")}, PasskeyAdded{Passkey: "new", CredentialID: []byte("es")})
 		}},
+	{rule: approvalSignature, name: "a key told in the place of another while closed", at: 1, wrong: func(s scene) {
+		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "new", CredentialID: []byte("ed"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"}, VaultUnlocked{})
+		s.by("es", "", nil, func(e *ApprovalGranted) { e.Assertion.CredentialID = []byte("ed") })
+	}, right: func(s scene) {
+		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"}, VaultUnlocked{})
+		s.by("es", "", nil, nil)
+	}},
 	{rule: openedTwice, name: "a run", wrong: func(s scene) { s.tell(RunOpened{Run: s.who.run}) }, right: func(s scene) { s.run(500) }},
 	{rule: openedTwice, name: "a revoked run", wrong: func(s scene) { s.tell(RunRevoked{Run: s.who.run}, RunOpened{Run: s.who.run}) }},
 	{rule: openedTwice, name: "an epoch", wrong: func(s scene) { s.tell(EpochOpened{Run: s.who.run, Epoch: s.who.epoch}) }},

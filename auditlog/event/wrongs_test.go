@@ -127,6 +127,10 @@ var wrongs = []struct {
 		s.yes.actor = x
 		s.call(s.yes, "a", false)
 	}},
+	{rule: callOfOtherEpoch, name: "of another run, its own epoch", wrong: func(s scene) {
+		s.yes.run = s.run(500).run
+		s.call(s.yes, "a", false)
+	}},
 	{rule: callBeyondGrant, name: "tool", wrong: func(s scene) { s.call(s.yes, "a", false); edit(s, func(e *ToolCalled) { e.Tool = "ssh_exec" }) },
 		right: func(s scene) { s.call(s.yes, "a", false) }},
 	{rule: callBeyondGrant, name: "credential", wrong: func(s scene) { s.call(s.yes, "a", false); edit(s, func(e *ToolCalled) { e.Credential = "prod" }) }},
@@ -164,6 +168,15 @@ var wrongs = []struct {
 		s.done(y, "u", false)
 		s.finish(y, s.call(y, "u", false), "denied")
 	}},
+	{rule: callPastTime, name: "at its last moment", wrong: func(s scene) {
+		y := s.approve(s.who, "u", "run", "2026-01-02T10:00:00Z", nil)
+		s.done(y, "u", false)
+		s.items[len(s.items)-2].Time = time.Date(2026, 1, 2, 10, 0, 1, 0, time.UTC)
+	}, at: 1, right: func(s scene) {
+		y := s.approve(s.who, "u", "run", "2026-01-02T10:00:00Z", nil)
+		s.done(y, "u", false)
+		s.items[len(s.items)-2].Time = time.Date(2026, 1, 2, 10, 0, 0, 999999999, time.UTC)
+	}},
 	{rule: callAfterEpoch, name: "ended", wrong: func(s scene) { s.tell(EpochEnded{Run: s.who.run, Epoch: s.who.epoch}); s.done(s.yes, "a", false) }, at: 1,
 		right: func(s scene) {
 			a := s.call(s.yes, "a", false)
@@ -178,6 +191,19 @@ var wrongs = []struct {
 		p.Started = p.Started.Add(1) // another process with the same number
 		s.tell(EpochOpened{Run: s.who.run, Epoch: s.id("ep"), Process: p})
 		s.done(s.yes, "a", false)
+	}},
+	{rule: callAfterEpoch, name: "ended, of no known process", wrong: func(s scene) {
+		x := actor{s.who.run, s.id("ep"), Peer{}}
+		s.tell(EpochOpened{Run: x.run, Epoch: x.epoch})
+		y := s.approve(x, "u", "run", "agent-run-ends", nil)
+		s.tell(EpochEnded{Run: x.run, Epoch: x.epoch})
+		s.done(y, "u", false)
+	}, at: 1, right: func(s scene) {
+		x := actor{s.who.run, s.id("ep"), Peer{}}
+		s.tell(EpochOpened{Run: x.run, Epoch: x.epoch})
+		y := s.approve(x, "u", "run", "agent-run-ends", nil)
+		s.tell(EpochOpened{Run: x.run, Epoch: s.id("ep")})
+		s.done(y, "u", false)
 	}},
 	{rule: callAfterEpoch, name: "not sent", wrong: func(s scene) {
 		s.tell(EpochEnded{Run: s.who.run, Epoch: s.who.epoch})
@@ -231,6 +257,7 @@ var wrongs = []struct {
 	{rule: intentTwice, name: "closed", wrong: func(s scene) { s.tell(s.items[len(s.items)-2].Event) }},
 	{rule: intentLeftOpen, wrong: func(s scene) { s.call(s.yes, "a", false); s.tell(GatewayStarted{}) }, at: 1,
 		right: func(s scene) { s.tell(ToolUnresolved{Action: s.call(s.yes, "a", false)}, GatewayStarted{}) }},
+	{rule: intentLeftOpen, name: "told once", wrong: func(s scene) { s.call(s.yes, "a", false); s.tell(GatewayStarted{}, GatewayStarted{}) }, at: 2},
 	{rule: resultWithoutIntent, wrong: func(s scene) { s.finish(s.yes, s.id("act"), "confirmed") }},
 	{rule: resultWithoutIntent, name: "denied", wrong: func(s scene) { s.finish(s.yes, s.id("act"), "denied") }},
 	{rule: resultWithoutIntent, name: "unresolved", wrong: func(s scene) { s.tell(ToolUnresolved{Action: s.id("act")}) }},
@@ -277,6 +304,18 @@ var wrongs = []struct {
 		s.items = s.items[:len(s.items)-1] // its grant was not told
 		s.tell(VaultUnlocked{}, EpochOpened{Run: s.who.run, Epoch: s.id("ep")})
 		s.tell(VaultLocked{}, GrantIssued{Grant: y.grant, Run: y.run, Epoch: y.epoch, ExpiresWhen: "agent-run-ends", Approval: y.approval})
+	}},
+	{rule: grantWithoutYes, name: "a leftover of two starts ago", wrong: func(s scene) {
+		s.tell(GatewayStarted{})
+		y := s.approve(s.who, "b", "run", "agent-run-ends", nil)
+		s.items[len(s.items)-1].Event = GatewayStarted{} // its grant was not told
+		s.tell(GrantIssued{Grant: y.grant, Run: y.run, Epoch: y.epoch, ExpiresWhen: "agent-run-ends", Approval: y.approval})
+	}},
+	{rule: grantWithoutYes, name: "of another run, the same epoch", wrong: func(s scene) {
+		x := s.who
+		x.run = s.run(500).run
+		s.approve(x, "b", "run", "agent-run-ends", nil)
+		edit(s, func(e *GrantIssued) { e.Run = s.who.run })
 	}},
 	{rule: grantBeyondYes, name: "tool", wrong: func(s scene) {
 		s.grantOnce()
