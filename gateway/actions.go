@@ -33,12 +33,12 @@ type actions struct {
 
 	mu         sync.Mutex
 	byID       map[string]*action
-	ended      []string          // ids in the order they ended, for the bounds
-	bytes      int               // of their results
-	intents    map[string]uint64 // open intents -> sequence
-	behind     []store.Action    // results not yet in the table
-	behindDocs []keptAction      // the same, as documents to seal
-	unresolved map[string]string // plan digest or effect key (hex) -> action
+	ended      []string                   // ids in the order they ended, for the bounds
+	bytes      int                        // of their results
+	intents    map[string]uint64          // open intents -> sequence
+	behind     []store.Action             // results not yet in the table
+	behindDocs []keptAction               // the same, as documents to seal
+	unresolved map[string]map[string]bool // plan digest or effect key (hex) -> actions
 	kick       chan struct{}
 }
 
@@ -48,7 +48,7 @@ type action struct {
 }
 
 func newActions() *actions {
-	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]string{}, kick: make(chan struct{}, 1)}
+	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.room.left.Store(lineRoom)
 	return s
 }
@@ -129,8 +129,7 @@ func (s *actions) finished(a api.Action, p *plan, logged bool) {
 	}
 	open := a.Outcome == "sent_unconfirmed" && p.authz.Effect != authz.Read
 	if open {
-		s.unresolved[hex.EncodeToString(p.digest[:])] = a.ID
-		s.unresolved[hex.EncodeToString(p.effectHash())] = a.ID
+		s.block(a.ID, p.digest[:], p.effectHash())
 	}
 	if !logged {
 		return // the intent stays open: the next start tells it as unresolved
@@ -189,9 +188,30 @@ type keptAction struct {
 func (s *actions) remember(k keptAction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range [][]byte{k.Digest, k.EffectKey} {
-		if len(key) > 0 {
-			s.unresolved[hex.EncodeToString(key)] = k.Doc.ID
+	s.block(k.Doc.ID, k.Digest, k.EffectKey)
+}
+
+// block makes an action's digest and effect key stand in the way. mu must be held.
+func (s *actions) block(id string, keys ...[]byte) {
+	for _, key := range keys {
+		if len(key) == 0 {
+			continue
+		}
+		k := hex.EncodeToString(key)
+		if s.unresolved[k] == nil {
+			s.unresolved[k] = map[string]bool{}
+		}
+		s.unresolved[k][id] = true
+	}
+}
+
+// unblock lets go of what an action stood in the way of.
+func (s *actions) unblock(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, ids := range s.unresolved {
+		if delete(ids, id); len(ids) == 0 {
+			delete(s.unresolved, k)
 		}
 	}
 }

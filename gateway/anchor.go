@@ -61,6 +61,7 @@ func (g *Gateway) anchorEvery(ctx context.Context, d time.Duration) {
 			return
 		case <-t.C:
 			g.complain("anchor", g.anchor(ctx))
+			g.complain("witness", g.witnessed(ctx))
 		}
 	}
 }

@@ -281,10 +281,43 @@ func TestLockInFlight(t *testing.T) {
 	}
 	r.unlock()
 	// The twin is blocked until somebody says what became of it; another body to the same place asks.
-	if got := code(a.ask("call", call0(up.URL+"/1", "POST"))); got != "outcome_unresolved" {
+	twin := a.ask("call", call0(up.URL+"/1", "POST"))
+	if got := code(twin); got != "outcome_unresolved" {
 		t.Fatalf("twin after unlock: %s", got)
 	}
+	lost := op[[]api.Action](r, r.opActionList, api.ListArgs{})
+	lost = slices.DeleteFunc(lost, func(x api.Action) bool { return x.Outcome != "sent_unconfirmed" })
+	if len(lost) != 1 {
+		t.Fatalf("unresolved: %+v", lost)
+	}
+	resolve := func(id, how string) string {
+		_, err := r.opActionResolve(opRequest{ctx: ctx, who: "passphrase", args: encode(api.ResolveArgs{ID: id, Resolution: how})})
+		if err == nil {
+			return ""
+		}
+		return refusalOf(err).Code
+	}
+	for _, bad := range [][2]string{{lost[0].ID, "perhaps"}, {twin.Error.Action, "happened"}, {"act_x", "happened"}} {
+		if got := resolve(bad[0], bad[1]); got != "invalid_request" && got != "not_found" {
+			t.Errorf("resolve %v: %q", bad, got)
+		}
+	}
+	if got := resolve(lost[0].ID, "did-not-happen"); got != "" {
+		t.Fatalf("resolve: %q", got)
+	}
+	if got := resolve(lost[0].ID, "happened"); got != "invalid_request" {
+		t.Errorf("resolve twice: %q", got)
+	}
+	again := a.send("call", call0(up.URL+"/1", "POST"))
+	<-arrived // it may be asked for again
+	op[api.Status](r, r.opLock, struct{}{})
+	if got := code(<-again); got != "sent_unconfirmed" {
+		t.Fatalf("again: %s", got)
+	}
 	r.stop()
+	if n := count(events(t, r.dir, r.created.ReaderIdentity), "tool_resolved"); n != 1 {
+		t.Errorf("%d resolutions recorded", n)
+	}
 	evs := kinds(events(t, r.dir, r.created.ReaderIdentity))
 	if i, j := slices.Index(evs, "tool_finished"), slices.Index(evs, "vault_locked"); i < 0 || j < i {
 		t.Fatalf("the result was not recorded before the lock: %v", evs)

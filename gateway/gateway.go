@@ -38,17 +38,18 @@ type Config struct {
 
 // Gateway is one daemon's whole state. New makes it complete; Serve runs it; nothing is set later.
 type Gateway struct {
-	cfg    Config
-	vault  *vault.Vault
-	log    logbook
-	db     *store.DB
-	http   *httpexec.Client
-	ssh    *sshexec.Pool
-	proof  *proof.Passphrase
-	book   *registry
-	cards  *cards
-	acts   *actions
-	denied *denials
+	cfg       Config
+	vault     *vault.Vault
+	log       logbook
+	db        *store.DB
+	http      *httpexec.Client
+	ssh       *sshexec.Pool
+	proof     *proof.Passphrase
+	book      *registry
+	cards     *cards
+	acts      *actions
+	denied    *denials
+	witnesses witnesses
 	state
 }
 

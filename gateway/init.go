@@ -59,7 +59,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	if err := g.tell(ctx, b.ID, evs); err != nil {
 		return api.Created{}, err
 	}
-	if err := g.anchor(ctx); err != nil {
+	if err := errors.Join(g.follow(ctx), g.anchor(ctx)); err != nil {
 		return api.Created{}, err
 	}
 	pub, fingerprint, err := readPub(g.cfg.Home)

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
@@ -43,7 +45,9 @@ type opHandler func(r opRequest) (any, error)
 func (g *Gateway) handlers() map[string]opHandler {
 	return map[string]opHandler{
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
-		api.PathRelease:       g.opRelease,
+		api.PathRelease: g.opRelease, api.PathApply: g.opApply,
+		api.PathWitnessAdd: g.opWitnessAdd, api.PathWitnessList: g.opWitnessList, api.PathWitnessRemove: g.opWitnessRemove,
+		api.PathActionResolve: g.opActionResolve,
 		api.PathCredentialAdd: g.opCredentialAdd, api.PathCredentialList: g.opCredentialList, api.PathCredentialRemove: g.opCredentialRemove,
 		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetRemove: g.opTargetRemove,
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
@@ -241,6 +245,9 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 	}
 	if e.Proof == nil || e.Proof.Value == "" {
 		return opRequest{}, api.Fail("proof_required", "")
+	}
+	if strings.ContainsFunc(e.Proof.Value, unicode.IsControl) {
+		return opRequest{}, api.Fail("proof_wrong", "a passphrase holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
 	}
 	req.who = e.Proof.Kind
 	switch route.Path {

@@ -335,3 +335,38 @@ func (g *Gateway) opActionShow(r opRequest) (any, error) {
 	}
 	return x, nil
 }
+
+// opActionResolve takes the operator's word for what became of a write nobody knows the end of; its twin may then be
+// asked for again. The row's own transaction holds the event, so it is told once and for good.
+func (g *Gateway) opActionResolve(r opRequest) (any, error) {
+	var a api.ResolveArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	if !slices.Contains([]string{"happened", "did-not-happen", "replay"}, a.Resolution) {
+		return nil, api.Fail("invalid_request", "resolution: happened, did-not-happen or replay")
+	}
+	if err := g.ready(); err != nil {
+		return nil, err
+	}
+	if err := g.flushActions(r.ctx); err != nil {
+		return nil, err
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	row, ok, err := g.db.ActionByID(r.ctx, a.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, api.Fail("not_found", "")
+	case !row.Unresolved:
+		return nil, api.Fail("invalid_request", "the outcome of "+row.ID+" is "+row.Outcome+"; there is nothing to resolve")
+	}
+	ev := event.ToolResolved{Action: row.ID, Resolution: a.Resolution, Operator: r.who}
+	if err := g.change(r.ctx, true, []event.Event{ev}, func(tx *store.Tx) error { return tx.Resolve(row.ID) }); err != nil {
+		return nil, err
+	}
+	g.acts.unblock(row.ID)
+	return g.kept(row), nil
+}

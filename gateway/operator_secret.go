@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,8 +111,14 @@ func entry(a api.CredentialArgs, value []byte) (rules, kept []byte, err error) {
 		spec := httpexec.Spec{Kind: a.Kind, Allow: h.Allow, AllowHeader: h.AllowHeader, AllowNetwork: h.AllowNetwork, AllowHTTP: h.AllowHTTP,
 			Username: h.Username, Header: h.Header, Format: h.Format, CA: h.CA, Scrub: h.Scrub, IdempotencyHeader: h.IdempotencyHeader}
 		rules = encode(spec)
-		if _, err := httpexec.ParseRules(rules); err != nil {
+		parsed, err := httpexec.ParseRules(rules)
+		if err != nil {
 			return nil, nil, api.Fail("invalid_request", err.Error())
+		}
+		for _, o := range parsed.Origins() {
+			if privateOrigin(o, h.AllowNetwork) {
+				return nil, nil, api.Fail("invalid_request", "allow: "+o+" is a private address, which every call would be refused; agree to it with --allow-network CIDR")
+			}
 		}
 		if err := spec.Check(value); err != nil {
 			return nil, nil, api.Fail("invalid_request", err.Error())
@@ -130,6 +139,27 @@ func entry(a api.CredentialArgs, value []byte) (rules, kept []byte, err error) {
 		return encode(sshKeyRules{Public: key.Public()}), kept, nil
 	}
 	return nil, nil, api.Fail("invalid_request", "kind: bearer, basic, header or ssh-key")
+}
+
+// privateOrigin tells an origin written as a private address that none of the networks holds. It spares people a card
+// for what can't succeed; what is dialled is checked where it is dialled.
+func privateOrigin(origin string, networks []string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil || !addr.IsPrivate() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() {
+		return false
+	}
+	return !slices.ContainsFunc(networks, func(n string) bool {
+		p, err := netip.ParsePrefix(n)
+		return err == nil && p.Contains(addr)
+	})
 }
 
 // sshKeyRules is what an ssh-key keeps beside its value: the public half, to be shown.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"path/filepath"
 
 	"sallyport/auditlog"
-	"sallyport/authz"
 	"sallyport/gateway/api"
 	"sallyport/gateway/home"
 	"sallyport/vault"
@@ -100,20 +100,28 @@ func (g *Gateway) opStop(r opRequest) (any, error) {
 	return struct{}{}, nil
 }
 
-// opCheckpoint signs the log's head with its identity, for a place outside this machine.
+// opCheckpoint signs the log's head with its identity, for a place outside this machine, and adds what its witnesses say.
 func (g *Gateway) opCheckpoint(r opRequest) (any, error) {
-	if s := g.vaultState(); s != authz.VaultReady {
-		return nil, api.Fail("vault_"+s.String(), "")
+	if err := g.ready(); err != nil {
+		return nil, err
 	}
-	var note []byte
-	err := g.vault.With(r.ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) (err error) {
-		note, err = g.log.w.Load().Checkpoint(ed25519.PrivateKey(s.Bytes()))
-		return err
-	})
+	note, err := g.checkpoint(r.ctx)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(r.ctx, witnessLimit)
+	defer cancel()
+	note = append(note, g.witnesses.cosign(ctx, g.log.w.Load(), note)...)
 	return api.Checkpoint{Note: string(note)}, g.anchor(r.ctx)
+}
+
+// checkpoint is the log's head, signed by its identity. The vault is open.
+func (g *Gateway) checkpoint(ctx context.Context) (note []byte, err error) {
+	err = g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) (err error) {
+		note, err = g.log.w.Load().Checkpoint(ed25519.PrivateKey(s.Bytes()))
+		return err
+	})
+	return note, err
 }
 
 // readPub names the log's public file and its key's fingerprint.

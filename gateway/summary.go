@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sallyport/gateway/api"
 	"sallyport/httpexec"
 	"sallyport/sshexec"
 )
@@ -18,6 +19,29 @@ const (
 	shownLine  = 16 << 10 // of a command
 	shownBytes = 4 << 10  // of a body or stdin
 )
+
+// preview is what the log keeps of a call beside its digest: no body, no header value, no value of a query.
+func (p *plan) preview() string {
+	if p.tool == api.ToolSSH {
+		return cut(p.ssh.Line(), previewLimit)
+	}
+	line := p.http.Method() + " " + p.http.Origin() + p.http.Path()
+	if n := len(p.http.Body()); n > 0 {
+		line += fmt.Sprintf(" body of %d bytes, sha256:%x", n, sha256.Sum256(p.http.Body()))
+	}
+	return cut(line, previewLimit)
+}
+
+// previewLimit is in bytes.
+const previewLimit = 512
+
+// cut bounds a text; the log's readers escape it when they show it.
+func cut(s string, limit int) string {
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}
 
 // shownHTTP is a request line by line: method and URL, the caller's own headers, the body.
 func shownHTTP(q httpexec.Request) string {

@@ -48,6 +48,7 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, accept func() er
 		g.vault.Lock() // a quarantined one stays so
 		return err
 	}
+	g.complain("follow the settings", g.follow(ctx))
 	g.complain("anchor", g.anchor(ctx))
 	g.open.Store(true)
 	return nil
@@ -197,7 +198,7 @@ func (g *Gateway) lock(ctx context.Context, operator, reason string) error {
 	g.authority.Lock()
 	defer g.authority.Unlock() // whoever changes the vault holds it, so none of them meets a vault that is going
 	err = errors.Join(err, g.lose(ctx, []event.Event{event.VaultLocked{Operator: operator, Reason: reason}}, g.endAll("vault_locked", moved)))
-	err = errors.Join(err, g.anchor(ctx))
+	err = errors.Join(err, g.anchor(ctx), g.log.w.Load().Identify(nil))
 	g.vault.Lock()
 	return err
 }

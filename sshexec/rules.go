@@ -107,7 +107,7 @@ func (r Rules) Match(c Command) (Match, error) {
 	}
 	i := slices.IndexFunc(r.argv, func(p pattern) bool { return p.match(c.argv) })
 	if i < 0 {
-		return Match{}, mismatch("no argv rule of this host covers %q with %d arguments", c.Class(), len(c.argv)-1)
+		return Match{}, mismatch("no argv rule of this host covers %q with %d arguments (* stands for one argument that does not begin with -)", c.Class(), len(c.argv)-1)
 	}
 	m.rule = r.argv[i].String()
 	return m, nil

@@ -90,7 +90,7 @@ var Codes = []Code{
 	{"not_sent", 502, 1, NextLater, "nothing was sent", "call again"},
 	{"sent_unconfirmed", 502, 1, NextAsk, "the request left and no result came; it may have taken effect", "look the operation up at the service before doing it again"},
 	{"failed_remote", 502, 1, NextFix, "the remote side failed", "read the result"},
-	{"gateway_restarted", 503, 1, NextLater, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
+	{"gateway_restarted", 503, 1, NextRestart, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
 	{"scrub_withheld", 502, 1, NextAsk, "the answer could not be searched for secrets and is withheld", "ask the service for an uncompressed answer"},
 	// The operators' door.
 	{"operator_refused", 403, 1, NextAsk, "an agent's process may not act as the operator", "run this command from your own terminal"},

@@ -55,6 +55,7 @@ const (
 	PathUnlock           = "vault/unlock"      // {} -> Status
 	PathLock             = "vault/lock"        // {} -> Status
 	PathRelease          = "vault/release"     // ReleaseArgs -> Status; leaves quarantine
+	PathApply            = "settings/apply"    // ApplyArgs + TOML -> []Change
 	PathStop             = "gateway/stop"      // {} -> {}
 	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
 	PathCredentialList   = "credential/list"   // {} -> []Credential
@@ -73,19 +74,24 @@ const (
 	PathGrantRevoke      = "grant/revoke"      // IDArgs -> Revoked
 	PathActionList       = "action/list"       // ListArgs -> []Action
 	PathActionShow       = "action/show"       // IDArgs -> Action
+	PathActionResolve    = "action/resolve"    // ResolveArgs -> Action
+	PathWitnessAdd       = "witness/add"       // WitnessArgs -> []Witness
+	PathWitnessList      = "witness/list"      // {} -> []Witness
+	PathWitnessRemove    = "witness/remove"    // URLArgs -> []Witness
 	PathCheckpoint       = "audit/checkpoint"  // {} -> Checkpoint
 )
 
 // Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
 var Routes = []Route{
 	{Path: PathStatus}, {Path: PathInit, Proof: true}, {Path: PathUnlock, Proof: true}, {Path: PathLock}, {Path: PathStop},
-	{Path: PathRelease, Proof: true},
+	{Path: PathRelease, Proof: true}, {Path: PathApply, Proof: true, Value: true},
+	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialRemove, Proof: true},
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
-	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathCheckpoint},
+	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
 }
 
 // Status answers vault/status.
@@ -117,6 +123,47 @@ type Created struct {
 // has seen, or is gone.
 type ReleaseArgs struct {
 	AcceptLogHead bool `json:"acceptLogHead,omitzero"`
+}
+
+// ApplyArgs of settings/apply; the file (TOML) follows the envelope's line. DryRun only says what would change.
+type ApplyArgs struct {
+	DryRun      bool   `json:"dryRun,omitzero"`
+	ValueLength int    `json:"valueLength"`
+	ValueDigest []byte `json:"valueDigest"` // SHA-256(salt | value)
+}
+
+// Change is one setting that an apply changes; Old and New are shown as TOML values.
+type Change struct {
+	Setting string `json:"setting"`
+	Old     string `json:"old"`
+	New     string `json:"new"`
+}
+
+// WitnessArgs name a C2SP tlog-witness: the URL below which add-checkpoint lies, and its verifier key ("name+hash+base64").
+type WitnessArgs struct {
+	URL string `json:"url"`
+	Key string `json:"key"`
+}
+
+// URLArgs name a witness by its URL.
+type URLArgs struct {
+	URL string `json:"url"`
+}
+
+// Witness is one that cosigns the log's checkpoints. Size is the tree it last cosigned, Error why the last try failed.
+type Witness struct {
+	URL   string    `json:"url"`
+	Name  string    `json:"name"`
+	Size  int64     `json:"size"`
+	At    time.Time `json:"at,omitzero"`
+	Error string    `json:"error,omitempty"`
+}
+
+// ResolveArgs say what became of a call whose outcome is unknown. Resolution: "happened" and "did-not-happen" say what the
+// operator found; "replay" lets the same write be sent again, knowing that it may happen twice.
+type ResolveArgs struct {
+	ID         string `json:"id"`
+	Resolution string `json:"resolution"`
 }
 
 // NameArgs name a credential or a target.

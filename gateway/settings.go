@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/go-json-experiment/json"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/vault"
+)
+
+// settings is what the operator decided and the vault keeps sealed. Each is changed with proof, by `sp apply`.
+type settings struct {
+	AuditMirror string   `toml:"audit_mirror" json:"auditMirror"` // a folder that gets a copy of the log; empty: none
+	Recipients  []string `toml:"recipients" json:"recipients"`    // age recipients of the log besides the vault's recovery; none: the first reader
+	Witness     []string `toml:"witness" json:"witness"`          // "URL VERIFIER-KEY", each a C2SP tlog-witness
+}
+
+// settingsName is the one document they are kept in.
+const settingsName = "settings"
+
+// applied is what an apply file may hold.
+type applied struct {
+	Settings settings `toml:"settings"`
+}
+
+// readSettings takes them from a snapshot; none were ever set is the zero value.
+func readSettings(snap *vault.Snapshot) (settings, error) {
+	var s settings
+	if doc, ok := snap.Setting(settingsName); ok {
+		if err := json.Unmarshal(doc, &s, json.RejectUnknownMembers(true)); err != nil {
+			return s, fmt.Errorf("read settings: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// opApply changes what the file names and leaves the rest.
+func (g *Gateway) opApply(r opRequest) (any, error) {
+	var a api.ApplyArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	file, err := r.checked(a.ValueLength, a.ValueDigest)
+	if err != nil {
+		return nil, err
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	snap, err := g.contents()
+	if err != nil {
+		return nil, err
+	}
+	was, err := readSettings(snap)
+	if err != nil {
+		return nil, err
+	}
+	next := applied{Settings: was}
+	if err := parseApply(file, &next); err != nil {
+		return nil, err
+	}
+	changes := changed(was, next.Settings)
+	if a.DryRun || len(changes) == 0 {
+		return changes, nil
+	}
+	return changes, g.applySettings(r.ctx, was, next.Settings, changes, r.who)
+}
+
+// parseApply reads the file over the values that stand; an unknown key is refused.
+func parseApply(file []byte, next *applied) error {
+	was := next.Settings
+	next.Settings.Recipients, next.Settings.Witness = slices.Clone(was.Recipients), slices.Clone(was.Witness)
+	md, err := toml.Decode(string(file), next)
+	if err != nil {
+		return api.Fail("invalid_request", "the file is no TOML that apply knows: "+firstLine(err.Error()))
+	}
+	if un := md.Undecoded(); len(un) > 0 {
+		return api.Fail("invalid_request", fmt.Sprintf("unknown key %q; [settings] takes audit_mirror, recipients and witness", un[0]))
+	}
+	s := next.Settings
+	if s.AuditMirror != "" && (!filepath.IsAbs(s.AuditMirror) || filepath.Clean(s.AuditMirror) != s.AuditMirror) {
+		return api.Fail("invalid_request", "audit_mirror: an absolute path of a folder, with no . or .. in it")
+	}
+	for _, w := range s.Witness {
+		if _, err := parseWitness(w); err != nil {
+			return api.Fail("invalid_request", "witness: "+err.Error())
+		}
+	}
+	if md.IsDefined("settings", "recipients") {
+		if err := auditlog.ParseRecipients(s.Recipients); err != nil && len(s.Recipients) > 0 {
+			return api.Fail("invalid_request", "recipients: "+err.Error())
+		}
+	}
+	return nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// changed lists what differs, as TOML.
+func changed(was, next settings) []api.Change {
+	out := []api.Change{}
+	add := func(name string, a, b any) {
+		if x, y := fmt.Sprintf("%q", a), fmt.Sprintf("%q", b); x != y {
+			out = append(out, api.Change{Setting: name, Old: x, New: y})
+		}
+	}
+	add("audit_mirror", was.AuditMirror, next.AuditMirror)
+	add("recipients", was.Recipients, next.Recipients)
+	add("witness", was.Witness, next.Witness)
+	return out
+}
+
+// applySettings makes the log follow first, then keeps the settings: what can't be done is not stored. g.authority is held.
+func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes []api.Change, operator string) error {
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		names[i] = c.Setting
+	}
+	if err := g.log.w.Load().Mirror(next.AuditMirror); err != nil {
+		return api.Fail("invalid_request", "audit_mirror: "+err.Error())
+	}
+	evs := []event.Event{event.SettingsChanged{Settings: names, Operator: operator}}
+	if !slices.Equal(was.Recipients, next.Recipients) {
+		if err := g.changeRecipients(ctx, next.Recipients); err != nil {
+			return fmt.Errorf("change recipients: %w", err)
+		}
+		evs = append(evs, event.LogRecipientsChanged{Recipients: next.Recipients, Operator: operator})
+	}
+	err := g.changeVault(ctx, evs, func(ctx context.Context, also []byte) error {
+		return g.vault.SetSetting(ctx, settingsName, encode(next), also)
+	})
+	if err != nil {
+		return err
+	}
+	g.witnesses.set(next.Witness)
+	return nil
+}
+
+// follow makes the log follow the settings and the log's identity, once the vault is open. A mirror that can't be used
+// stops nothing: the status says how it fares.
+func (g *Gateway) follow(ctx context.Context) error {
+	w := g.log.w.Load()
+	s, err := readSettings(g.vault.Snapshot())
+	if err != nil {
+		return err
+	}
+	g.complain("mirror the log", w.Mirror(s.AuditMirror))
+	g.witnesses.set(s.Witness)
+	signer, err := g.identity(ctx)
+	if err != nil {
+		return err
+	}
+	return w.Identify(signer)
+}
+
+// identity is the log's identity as a signer whose key is lent by the vault for each signature.
+func (g *Gateway) identity(ctx context.Context) (crypto.Signer, error) {
+	s := logSigner{g: g}
+	err := g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(key vault.Secret) error {
+		s.public = bytes.Clone(ed25519.PrivateKey(key.Bytes()).Public().(ed25519.PublicKey))
+		return nil
+	})
+	return s, err
+}
+
+type logSigner struct {
+	g      *Gateway
+	public ed25519.PublicKey
+}
+
+func (s logSigner) Public() crypto.PublicKey { return s.public }
+
+func (s logSigner) Sign(rand io.Reader, message []byte, o crypto.SignerOpts) (sig []byte, err error) {
+	err = s.g.vault.With(context.Background(), vault.Ref{Table: vault.Internal, Name: logIdentity}, func(key vault.Secret) error {
+		sig, err = ed25519.PrivateKey(key.Bytes()).Sign(rand, message, o)
+		return err
+	})
+	return sig, err
+}
+
+// changeRecipients seals the log from here on to others; the vault's own recovery stays among them.
+func (g *Gateway) changeRecipients(ctx context.Context, recipients []string) error {
+	m, err := g.maker(ctx)
+	if err != nil {
+		return err
+	}
+	if len(recipients) == 0 {
+		recipients = []string{m.Reader}
+	}
+	all := append(slices.Clone(recipients), m.Recovery)
+	return g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) error {
+		return g.log.w.Load().Recipients(ed25519.PrivateKey(s.Bytes()), all)
+	})
+}
