@@ -15,7 +15,7 @@ import (
 
 func (a *app) audit() *cobra.Command {
 	return group("audit", "The audit log: verify it, read it, anchor it",
-		a.verify(), a.pin(), a.sessions(), a.activity(), a.checkpoint())
+		a.verify(), a.pin(), a.sessions(), a.activity(), a.record(), a.export(), a.checkpoint())
 }
 
 func (a *app) checkpoint() *cobra.Command {
@@ -53,17 +53,28 @@ func (a *app) openFolder(dir string) (folder, error) {
 		if err != nil {
 			return folder{}, err
 		}
-		dir = h.Log()
+		f, err := find(h.Log())
+		if errors.Is(err, errNoLog) || errors.Is(err, fs.ErrNotExist) {
+			err = &adviceError{usage("there is no audit log in %s yet", h.Log()), "`sp init` makes one with the vault; a copied log is named: its folder is DIR"}
+		}
+		return f, err
 	}
 	if dir, err := filepath.Abs(dir); err == nil {
-		return find(dir)
+		f, err := find(dir)
+		if errors.Is(err, errNoLog) {
+			err = &adviceError{err, "name the folder that holds audit.pub and audit/, or audit/ itself"}
+		}
+		return f, err
 	}
 	return folder{}, usage("%s is no folder", dir)
 }
 
+// errNoLog: find saw neither audit.pub nor audit/.
+var errNoLog = errors.New("no log")
+
 func find(dir string) (folder, error) {
 	if i, err := os.Stat(dir); err != nil {
-		return folder{}, usage("%s", err)
+		return folder{}, &usageError{msg: err.Error(), err: err}
 	} else if !i.IsDir() {
 		return folder{}, usage("%s is no folder", dir)
 	}
@@ -85,7 +96,7 @@ func find(dir string) (folder, error) {
 	case errors.Is(err, fs.ErrNotExist) && f.pub != nil:
 		f.segments = noSegments{} // all of them were removed: that is for Verify to say
 	case errors.Is(err, fs.ErrNotExist):
-		return folder{}, usage("%s holds no log: neither audit.pub nor audit/", dir)
+		return folder{}, &usageError{msg: dir + " holds no log: neither audit.pub nor audit/", err: errNoLog}
 	default:
 		return folder{}, usage("%s", err)
 	}

@@ -26,8 +26,8 @@ type book struct {
 	w        *auditlog.Writer
 }
 
-// newBook makes a log of two segments in dir, as a gateway leaves it.
-func newBook(t *testing.T, dir, origin string) *book {
+// emptyBook makes a log in dir with nothing in it.
+func emptyBook(t *testing.T, dir, origin string) *book {
 	t.Helper()
 	b := &book{t: t, dir: dir}
 	var err error
@@ -45,6 +45,13 @@ func newBook(t *testing.T, dir, origin string) *book {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.w.Close() })
+	return b
+}
+
+// newBook makes a log of two segments in dir, as a gateway leaves it.
+func newBook(t *testing.T, dir, origin string) *book {
+	t.Helper()
+	b := emptyBook(t, dir, origin)
 	exit := 0
 	b.add(auditlog.Note, event.VaultCreated{VaultID: "vlt_1"})
 	b.add(auditlog.Note, event.RunOpened{Run: run1, Agent: event.Peer{ProcessID: 1, Exe: hostile}})
@@ -123,7 +130,7 @@ func (b *book) copyTo(name string) string {
 		b.t.Fatal(err)
 	}
 	segments, err := filepath.Glob(filepath.Join(b.dir, "audit", "*.seg"))
-	if err != nil || len(segments) != 2 {
+	if err != nil || len(segments) == 0 {
 		b.t.Fatalf("segments %v, %v", segments, err)
 	}
 	for _, from := range append(segments, filepath.Join(b.dir, "audit.pub")) {

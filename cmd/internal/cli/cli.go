@@ -1,12 +1,13 @@
 // Package cli is sp's commands: the operator's, the agent's and the reviewer's.
 //
 // A command that needs the gateway is a request to one of its two doors; what a
-// reviewer needs (audit verify, sessions, activity) works on files alone. No
+// reviewer needs (audit verify, sessions, activity, show, export) works on files alone. No
 // command reads a secret from argv or the environment.
 //
 // Documents and tables go to stdout, everything said to a person to stderr.
-// Exit: 0 done, 1 refused or failed, 2 usage, 3 self-consistent only (audit
-// verify), 4 vault locked, absent or quarantined, 5 gateway not running.
+// Exit: 0 done, 1 refused or failed, 2 usage or unreadable, 3 self-consistent only
+// and 6 meaning breached (audit verify), 4 vault locked, absent or quarantined,
+// 5 gateway not running.
 package cli
 
 import (

@@ -20,12 +20,16 @@ const (
 var errInterrupted = errors.New("interrupted")
 
 // usageError: the command line cannot be right, whatever the gateway's state.
-type usageError struct{ msg string }
+type usageError struct {
+	msg string
+	err error // what it came from, if that matters
+}
 
 func (e *usageError) Error() string { return e.msg }
+func (e *usageError) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+	return &usageError{msg: fmt.Sprintf(format, args...)}
 }
 
 // exitError ends sp with a status; what there is to say was said already.
@@ -47,7 +51,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if s := cmd.SuggestionsFor(word); len(s) > 0 {
 		msg += "; did you mean " + strings.Join(s, " or ") + "?"
 	}
-	return &usageError{msg}
+	return &usageError{msg: msg}
 }
 
 // report says on stderr what went wrong and what to do next, and returns the exit status.
@@ -60,6 +64,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		refuse *api.Error
 		wrong  *usageError
 		advice *adviceError
+		unread *cannotJudge
 	)
 	cause, next, code := err.Error(), "", exitFailed
 	switch {
@@ -72,6 +77,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		}
 	case errors.As(err, &wrong):
 		next, code = cmd.CommandPath()+" --help", exitUsage
+	case errors.As(err, &unread):
+		code = exitUsage
 	case errors.Is(err, home.ErrNotPrivate):
 		next = "make the folder yours alone (chmod 700)"
 	}

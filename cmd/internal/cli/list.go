@@ -63,24 +63,41 @@ func complete[T any](ctx context.Context, a *app, prefix, typed, path string, id
 // ulidLength is the length of what follows the prefix of an id.
 const ulidLength = 26
 
-// resolve turns what the operator typed into one of the ids: the id itself, or a
-// beginning that only one of them has, with or without its prefix (such as "ap_").
+// shortEnd is how much of an id's end Sessions and Activity print.
+const shortEnd = 6
+
+// names says that typed is id, a beginning of it, or its end as the logs print it,
+// each with or without its prefix (such as "ap_").
+func names(prefix, typed, id string) bool {
+	word, id := strings.ToLower(strings.TrimPrefix(typed, prefix)), strings.ToLower(strings.TrimPrefix(id, prefix))
+	return word != "" && (strings.HasPrefix(id, word) || len(word) >= shortEnd && strings.HasSuffix(id, word))
+}
+
+// resolve turns what the operator typed into the one of ids that it names.
 func resolve(prefix, typed string, ids []string) (string, error) {
-	word := strings.ToLower(strings.TrimPrefix(typed, prefix))
 	var found []string
 	for _, id := range ids {
-		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(id, prefix)), word) {
+		if id == typed {
+			return id, nil
+		}
+		if names(prefix, typed, id) {
 			found = append(found, id)
 		}
 	}
-	switch {
-	case word == "" || len(found) == 0:
-		return "", api.Fail("not_found", "nothing here has the id "+typed)
-	case len(found) > 1:
-		return "", usage("%s could be any of %s", typed, strings.Join(found, ", "))
+	switch len(found) {
+	case 0:
+		return "", &noSuch{api.Fail("not_found", "nothing here has the id "+typed)}
+	case 1:
+		return found[0], nil
 	}
-	return found[0], nil
+	return "", usage("%s could be any of %s", typed, strings.Join(found, ", "))
 }
+
+// noSuch: none of the ids at hand is meant.
+type noSuch struct{ err *api.Error }
+
+func (e *noSuch) Error() string { return e.err.Error() }
+func (e *noSuch) Unwrap() error { return e.err }
 
 // whole says that typed is a complete id, which needs no search.
 func whole(prefix, typed string) bool {

@@ -15,15 +15,20 @@ import (
 
 // document prints v as one JSON document on a line. What could move a terminal's
 // cursor or turn its text around is written as \u escapes: same value, safe to look at.
-func (a *app) document(v any) error {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
+func (a *app) document(v any) error { return a.write(v) }
+
+// showDocument prints v as document does, but over several lines, for people.
+func (a *app) showDocument(v any) error { return a.write(v, jsontext.WithIndent("  ")) }
+
+func (a *app) write(v any, more ...json.Options) error {
+	b, err := json.Marshal(v, append(more, json.Deterministic(true), jsontext.AllowDuplicateNames(true))...)
 	if err != nil {
 		return fmt.Errorf("write document: %w", err)
 	}
 	var out strings.Builder
 	for _, r := range string(b) {
 		switch {
-		case !unsafe(r):
+		case !unsafe(r), r == '\n': // a newline here is indentation: in a text it is written as \n
 			out.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := (r-0x10000)>>10, (r-0x10000)&0x3ff

@@ -1,16 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 )
 
@@ -27,10 +25,8 @@ type fold func(iter.Seq[event.Item]) iter.Seq[event.Line]
 // reading is one of the two logs, for a reviewer who brings an age identity.
 func (a *app) reading(use, short string, f fold) *cobra.Command {
 	var (
-		pub, identity string
-		only          filter
-		since         string
-		asJSON        bool
+		run, since string
+		asJSON     bool
 	)
 	cmd := &cobra.Command{
 		Use:   use + " [DIR] --identity FILE",
@@ -40,53 +36,44 @@ own by default). It is decrypted with an age identity, the reader's or the recov
 one that sp init printed, and verified on the way.`,
 		Args: atMost(1),
 	}
+	r := a.review(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&identity, "identity", "", "read with the age identity in `FILE`; - is stdin")
-	fl.StringVar(&pub, "pub", "", "verify against the audit.pub in `FILE`, which does not come with DIR")
-	fl.StringVar(&only.run, "run", "", "only what `RUN` did: its whole id")
+	fl.StringVar(&run, "run", "", "only what `RUN` did: its id, a beginning of it, or the short one that is printed here")
 	fl.StringVar(&since, "since", "", "only what came after `T`, a time (RFC 3339) or a span (24h)")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if identity == "" {
-			return usage("--identity is missing")
-		}
+		var only filter
 		if since != "" {
-			t, err := moment(since, a.now(), back)
+			t, err := before(since, a.now())
 			if err != nil {
 				return usage("--since %s is neither a time nor a span", since)
 			}
 			only.since = t
 		}
-		log, err := a.openFolder(append(args, "")[0])
+		b, err := r.open(append(args, "")[0])
 		if err != nil {
 			return err
 		}
-		t, err := a.trust(log, pub, "")
-		if err != nil {
-			return err
+		if run != "" {
+			if only.run, err = b.run(run); err != nil {
+				return err
+			}
 		}
-		if t.fault != nil {
-			return fmt.Errorf("read log: %s: %s", t.fault.Segment, t.fault.Detail)
-		}
-		if !t.pinned {
-			a.say("sp: the key is %s: nothing from outside vouches for this log", t.by)
-		}
-		secret, err := a.identity(identity)
-		if err != nil {
-			return err
-		}
-		return a.read(log, t.pub, secret, f, only, asJSON)
+		return a.read(b, f, only, asJSON)
 	}
 	return cmd
 }
 
 // read prints the lines of a fold. A fault ends it after the lines that came before.
-func (a *app) read(log folder, pub []byte, identity string, f fold, only filter, asJSON bool) error {
-	items, failed := decode(auditlog.Read(log.segments, pub, identity))
+func (a *app) read(b readable, f fold, only filter, asJSON bool) error {
+	segments, done := a.metered(b.segments, "read")
+	items, failed := decode(b.records(segments))
+	printed := false
 	for l := range f(items) {
 		if !only.match(l) {
 			continue
 		}
+		printed = true
 		var err error
 		if asJSON {
 			_, err = fmt.Fprintf(a.out, "%s\n", l.JSON())
@@ -97,65 +84,71 @@ func (a *app) read(log folder, pub []byte, identity string, f fold, only filter,
 			return err
 		}
 	}
-	return failed()
-}
-
-// decode turns records into events until one fails; failed tells afterwards.
-func decode(in iter.Seq2[auditlog.Record, error]) (items iter.Seq[event.Item], failed func() error) {
-	var fault error
-	items = func(yield func(event.Item) bool) {
-		for r, err := range in {
-			if err != nil {
-				fault = err
-				return
-			}
-			e, err := event.Decode(r.Body)
-			if err != nil {
-				fault = fmt.Errorf("read record %d: %w", r.Seq, err)
-				return
-			}
-			if !yield(event.Item{Seq: r.Seq, Time: r.Time, Event: e}) {
-				return
-			}
-		}
+	done()
+	if err := failed(); err != nil {
+		return err
 	}
-	return items, func() error { return fault }
+	if !printed && only != (filter{}) {
+		a.say("sp: the log has nothing here that --run and --since leave")
+	}
+	return nil
 }
 
 // filter narrows what is printed; the folds see everything.
 type filter struct {
-	run   string
+	run   string // its whole id
 	since time.Time
 }
 
 func (f filter) match(l event.Line) bool {
-	if l.Time.Before(f.since) {
-		return false
-	}
-	if f.run == "" {
-		return true
-	}
+	return !l.Time.Before(f.since) && (f.run == "" || runOf(l) == f.run)
+}
+
+// runOf is the run that a line is about.
+func runOf(l event.Line) string {
 	var of struct {
 		Run string `json:"run"`
 	}
-	if err := json.Unmarshal(l.JSON(), &of); err != nil {
-		return false
+	if err := json.Unmarshal(l.JSON(), &of); err != nil || of.Run == "" {
+		return l.Intent.Run // an event that only names its action
 	}
-	if of.Run == "" { // an event that only names its action
-		of.Run = l.Intent.Run
-	}
-	return of.Run == f.run || strings.TrimPrefix(of.Run, runPrefix) == f.run
+	return of.Run
 }
 
-// identity reads the file that holds an age identity.
-func (a *app) identity(path string) (string, error) {
-	if path != "-" {
-		b, err := readFile(path)
-		return string(b), err
+// runsTold bounds how many runs are named when what was typed could be any of them.
+const runsTold = 8
+
+// run is the id of the one run of the log that typed names. A run the log does not
+// know is an error: nothing found must not look like nothing done.
+func (b readable) run(typed string) (string, error) {
+	items, failed := decode(b.records(b.segments))
+	var found []string
+	seen := map[string]bool{"": true}
+	for it := range items {
+		id := runOf(event.Line{Item: it})
+		if seen[id] || !names(runPrefix, typed, id) {
+			continue
+		}
+		seen[id] = true
+		if found = append(found, id); id == typed || len(found) == runsTold {
+			break
+		}
 	}
-	b, err := io.ReadAll(io.LimitReader(a.in, fileLimit))
-	if err != nil {
-		return "", fmt.Errorf("read stdin: %w", err)
+	if err := failed(); err != nil {
+		return "", err
 	}
-	return string(b), nil
+	id, err := resolve(runPrefix, typed, found)
+	var unknown *noSuch
+	if errors.As(err, &unknown) {
+		return "", &adviceError{fmt.Errorf("this log knows no run %s", typed), "`sp audit sessions` without --run shows the runs it knows"}
+	}
+	return id, err
+}
+
+// before reads a time (RFC 3339) or a span back from now.
+func before(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), nil
+	}
+	return time.Parse(time.RFC3339, text)
 }

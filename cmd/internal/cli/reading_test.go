@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sallyport/auditlog"
+	"sallyport/auditlog/event"
 )
 
 func TestSessionsAndActivity(t *testing.T) {
@@ -48,6 +51,41 @@ func TestSessionsAndActivity(t *testing.T) {
 	}
 	if strings.ContainsFunc(first, func(r rune) bool { return r != '\n' && unsafe(r) }) {
 		t.Errorf("what an agent wrote reaches the terminal raw: %q", first)
+	}
+}
+
+// A run is named as the logs print it, too; one that the log does not know is no empty success.
+func TestReadingOneRun(t *testing.T) {
+	w := newWorld(t)
+	b := newBook(t, w.dir, "sallyport/test")
+	const run2 = "run_01JV00000000000000000ABCDE"
+	b.add(auditlog.Note, event.RunOpened{Run: run2})
+	b.close()
+	args := func(log, run string, more ...string) []string {
+		return append([]string{"audit", log, "--identity", w.file("reader", b.reader), "--pub", w.file("audit.pub", b.pub()), "--run", run}, more...)
+	}
+	whole, _ := w.want(0, "", args("sessions", run2)...)
+	contains(t, "sessions", whole, run2)
+	lacks(t, "sessions", whole, run1)
+	for _, typed := range []string{"run_0ABCDE", "0ABCDE", "00abcde", "01JV00000000000000000A", "run_01jv00000000000000000a"} {
+		if out, _ := w.want(0, "", args("sessions", typed)...); out != whole {
+			t.Errorf("--run %s: %q, want %q", typed, out, whole)
+		}
+	}
+	for typed, says := range map[string]string{"run_ZZZZZZ": "this log knows no run run_ZZZZZZ", "ABCDE": "knows no run ABCDE", "run_": "knows no run run_"} {
+		out, errs := w.want(1, "", args("sessions", typed)...)
+		contains(t, "stderr", errs, says, "next: `sp audit sessions` without --run")
+		if out != "" {
+			t.Errorf("stdout %q", out)
+		}
+	}
+	_, errs := w.want(2, "", args("activity", "01JV")...)
+	contains(t, "stderr", errs, "could be any of "+run1)
+	// A run that did nothing here is known all the same.
+	out, errs := w.want(0, "", args("activity", run2)...)
+	contains(t, "stderr", errs, "nothing here that --run and --since leave")
+	if out != "" {
+		t.Errorf("stdout %q", out)
 	}
 }
 

@@ -32,6 +32,8 @@ func (a *app) showVerdict(v verdict) {
 			"chain head  ", v.Head,
 			"tree root   ", v.Root,
 			"signed      ", span(v),
+			"signatures  ", signatures(v),
+			"weak        ", weak(v),
 			"torn        ", torn(v),
 			"open intents", fmt.Sprint(v.OpenIntents),
 			"throughput  ", throughput(v),
@@ -41,6 +43,7 @@ func (a *app) showVerdict(v verdict) {
 	if v.Verdict != auditlog.Broken {
 		facts(a.out, "", "anchored    ", a.anchored(v))
 	}
+	a.showMeaning(v)
 }
 
 func span(v verdict) string {
@@ -48,6 +51,32 @@ func span(v verdict) string {
 		return ""
 	}
 	return stamp(v.First) + " to " + stamp(v.Last)
+}
+
+func signatures(v verdict) string {
+	if v.all {
+		return "every commit's was checked"
+	}
+	return "each segment's first and last were checked; --all-signatures looks at every one"
+}
+
+// weak is what only the running gateway's keys vouch for.
+func weak(v verdict) string {
+	w := v.Weak
+	if v.Verdict == auditlog.Broken {
+		return "" // how far the log goes is not known
+	}
+	if w.Commits == 0 {
+		return "nothing: the log identity has signed to the end"
+	}
+	what := fmt.Sprintf("%d records from %d on, in %d commits", w.Records, w.Seq, w.Commits)
+	if w.Records == 0 {
+		what = fmt.Sprintf("%d commits without a record", w.Commits)
+	}
+	if w.Since.IsZero() {
+		return what + ": the log identity has signed none"
+	}
+	return what + ": the log identity has not signed since " + stamp(w.Since)
 }
 
 func torn(v verdict) string {
