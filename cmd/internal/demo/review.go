@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (d *demo) verifyChanged(changed string) (err error) {
 	return nil
 }
 
-// flip changes the lowest bit of the middle byte of the first segment.
+// flip changes the lowest bit of the middle byte of what the first segment holds; zeros after that are room kept for more.
 func flip(segments string) (segment string, offset int64, err error) {
 	files, err := filepath.Glob(filepath.Join(segments, "*.seg"))
 	if err != nil || len(files) == 0 {
@@ -97,7 +98,7 @@ func flip(segments string) (segment string, offset int64, err error) {
 	if err != nil || len(b) == 0 {
 		return "", 0, errors.Join(errors.New("change log: the segment is empty"), err)
 	}
-	at := len(b) / 2
+	at := len(bytes.TrimRight(b, "\x00")) / 2
 	b[at] ^= 1
 	if err := os.WriteFile(files[0], b, 0o600); err != nil {
 		return "", 0, fmt.Errorf("change log: %w", err)
