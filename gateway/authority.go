@@ -60,7 +60,7 @@ func (g *Gateway) change(ctx context.Context, clear bool, evs []event.Event, f f
 	if err != nil {
 		return fmt.Errorf("write authority: %w", err)
 	}
-	return g.tell(ctx, b.ID, evs)
+	return g.tell(ctx, b, evs)
 }
 
 // changeVault is change for the vault's own rows: write commits them together with the outbox batch it is given.
@@ -73,15 +73,19 @@ func (g *Gateway) changeVault(ctx context.Context, evs []event.Event, write func
 	if err := write(ctx, b.Bytes()); err != nil {
 		return err
 	}
-	return g.tell(ctx, b.ID, evs)
+	return g.tell(ctx, b, evs)
 }
 
-// tell moves one batch from the outbox to the log.
-func (g *Gateway) tell(ctx context.Context, id [16]byte, evs []event.Event) error {
-	if _, err := g.log.append(ctx, notes(id, evs)...); err != nil {
+// tell moves one batch from the outbox to the log. What is clear is a loss, or the beginning of a log.
+func (g *Gateway) tell(ctx context.Context, b store.Batch, evs []event.Event) error {
+	entries := notes(b.ID, evs)
+	if !b.Sealed {
+		entries = losses(b.ID, evs)
+	}
+	if _, err := g.log.append(ctx, entries...); err != nil {
 		return err
 	}
-	return g.db.Logged(ctx, id)
+	return g.db.Logged(ctx, b.ID)
 }
 
 // drain tells the log what a crash left in the outbox: clear batches always, sealed ones once the vault is open.
@@ -110,7 +114,7 @@ func (g *Gateway) drain(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("outbox batch %s: %w", ulid.ULID(b.ID), err)
 		}
-		if err := g.tell(ctx, b.ID, evs); err != nil {
+		if err := g.tell(ctx, b, evs); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -67,5 +68,56 @@ func TestDenialsHaveABudget(t *testing.T) {
 	}
 	if len(d.by) > denialKeys+1 {
 		t.Fatalf("%d windows", len(d.by))
+	}
+}
+
+// A21: one epoch's flood of refused calls is counted, bounded in the log, and does not keep another call from its way.
+func TestDenialFlood(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("ledger", "GET "+up.URL+"/ok")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.approveAll(ctx, "run")
+	a, began := r.agent(), boot()
+	total := long(3000, 600_000)
+	for n := 0; n < total; {
+		var wait []<-chan struct{}
+		for range min(100, total-n) {
+			ch, done := a.send("call", call0(up.URL+"/refused", "GET")), make(chan struct{})
+			go func() {
+				if got := code(<-ch); got != "rule_mismatch" {
+					t.Errorf("got %s", got)
+				}
+				close(done)
+			}()
+			wait = append(wait, done)
+			n++
+		}
+		if got := code(a.ask("call", call0(up.URL+"/ok", "GET"))); got != "confirmed" {
+			t.Fatalf("in the middle of the flood: %s", got)
+		}
+		for _, w := range wait {
+			<-w
+		}
+	}
+	r.stop()
+	single, counted, sum := 0, 0, 0
+	for _, e := range events(t, r.dir, r.created.ReaderIdentity) {
+		d, ok := e.(event.AuthorizationDenied)
+		switch {
+		case !ok:
+		case d.Count == 0:
+			single++
+			sum++
+		default:
+			counted++
+			sum += d.Count
+		}
+	}
+	// Sixty a minute and one a second: far fewer records than refusals, however long this took.
+	if took := int((boot() - began) / time.Second); sum != total || single > singleDenials*(took/60+1) || counted > took+2 {
+		t.Fatalf("%d denials told as %d single and %d counted records, %d in all", total, single, counted, sum)
 	}
 }

@@ -38,7 +38,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 		return api.Created{}, err
 	}
 	recipients := []string{recipient, draft.RecoveryRecipient}
-	w, err := auditlog.Create(g.cfg.Home.Log(), id, origin(draft.VaultID), recipients, auditlog.Options{})
+	w, err := auditlog.Create(g.cfg.Home.Log(), id, origin(draft.VaultID), recipients, g.logOptions())
 	if err != nil {
 		return api.Created{}, fmt.Errorf("create audit log: %w", err)
 	}
@@ -56,7 +56,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
-	if err := g.tell(ctx, b.ID, evs); err != nil {
+	if err := g.tell(ctx, b, evs); err != nil {
 		return api.Created{}, err
 	}
 	if err := errors.Join(g.follow(ctx), g.anchor(ctx)); err != nil {

@@ -47,6 +47,15 @@ func notes(subject [16]byte, evs []event.Event) []auditlog.Entry {
 	return out
 }
 
+// losses are notes of authority that is lost: a full disk leaves them the space that it leaves to results.
+func losses(subject [16]byte, evs []event.Event) []auditlog.Entry {
+	out := notes(subject, evs)
+	for i := range out {
+		out[i].Reserved = true
+	}
+	return out
+}
+
 // head is the last durable commit; zero without a log.
 func (l *logbook) head() auditlog.Head {
 	if w := l.w.Load(); w != nil {

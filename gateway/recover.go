@@ -15,7 +15,7 @@ import (
 // recover opens the log beside a vault that exists, and makes both say the same: what a crash left open is told as
 // unresolved, what it left untold is told, and every grant is void. It works while the vault is locked.
 func (g *Gateway) recover(ctx context.Context) error {
-	w, left, err := auditlog.Open(g.cfg.Home.Log(), auditlog.Options{})
+	w, left, err := auditlog.Open(g.cfg.Home.Log(), g.logOptions())
 	if errors.Is(err, auditlog.ErrNoLog) {
 		// Nothing can be recorded, so nothing is done: only the operator's word makes a new log beside this vault.
 		g.vault.Quarantine(noLog)
@@ -65,6 +65,16 @@ func (g *Gateway) voidRows(ctx context.Context) error {
 		_, err := tx.EndAllGrants("restart", now().Wall)
 		return err
 	})
+}
+
+// logOptions let each segment's header state the vault's counter: a lower bound that needs no key to be read.
+func (g *Gateway) logOptions() auditlog.Options {
+	return auditlog.Options{Counter: func() uint64 {
+		if s := g.vault.Snapshot(); s != nil {
+			return s.Counter
+		}
+		return 0
+	}}
 }
 
 // noLog is why a vault without its log is quarantined.

@@ -55,7 +55,7 @@ func (g *Gateway) newLog(ctx context.Context) error {
 		return err
 	}
 	return g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) error {
-		w, err := auditlog.Create(g.cfg.Home.Log(), ed25519.PrivateKey(s.Bytes()), origin(m.VaultID), []string{m.Reader, m.Recovery}, auditlog.Options{})
+		w, err := auditlog.Create(g.cfg.Home.Log(), ed25519.PrivateKey(s.Bytes()), origin(m.VaultID), []string{m.Reader, m.Recovery}, g.logOptions())
 		if err != nil {
 			return err
 		}
