@@ -13,7 +13,7 @@ type Breach struct {
 	Text string   `json:"text"` // for people, escaped
 }
 
-// Verdict is what a whole log means. No breach and no doubt is what a sound gateway leaves behind, also after a crash.
+// Verdict is what a whole log means. A sound gateway leaves no breach behind, also when it crashes.
 type Verdict struct {
 	Breaches   []Breach `json:"breaches"`   // at most 1000, then one "more" that tells how many were left out
 	Calls      int      `json:"calls"`      // intents
