@@ -249,14 +249,11 @@ func (w *Writer) build(entries []Entry, now time.Time) (r built, err error) {
 	if err != nil {
 		return built{}, err
 	}
-	head := next(l.at.head, b)
 	for i, e := range entries {
-		start := len(b)
 		b = appendRecord(b, a, l.seg.n, l.at.seq+1+uint64(i), i, e)
-		head = next(head, b[start:])
 	}
 	p := w.pub.Load()
-	c := commit{log: p.log(), segment: l.seg.n, seq: l.at.seq + uint64(len(entries)), commits: l.at.commits + 1, time: now.UnixNano(), head: head}
+	c := commit{log: p.log(), segment: l.seg.n, seq: l.at.seq + uint64(len(entries)), commits: l.at.commits + 1, time: now.UnixNano(), head: next(l.at.head, b)}
 	var sign func(*commit)
 	if len(entries) == 0 || w.countersignDue(now) {
 		sign = w.countersign

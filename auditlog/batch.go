@@ -28,7 +28,8 @@ type effect struct {
 // covers needs none of its own. io.EOF: the segment ends here. unfit: no whole batch lies here.
 func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error) {
 	b := &batch{off: f.off, after: from}
-	typ, body, head, err := f.next(from.head)
+	f.link(from.head)
+	typ, body, err := f.next()
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +38,7 @@ func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error)
 	}
 	copy(b.salt[:], body)
 	for {
-		before := head
-		typ, body, head, err = f.next(before)
+		typ, body, err = f.next()
 		if err == io.EOF {
 			err = unfit("a batch has no commit")
 		}
@@ -53,7 +53,7 @@ func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error)
 				return nil, err
 			}
 		case typ == frameCommit:
-			err := w.takeCommit(b, f, segment, body, before, head)
+			err := w.takeCommit(b, f, segment, body, f.linked())
 			if err == nil && b.after.seq == from.seq && !b.commit.sure {
 				err = unfit("a batch without records is not countersigned")
 			}
@@ -84,7 +84,7 @@ func (w *walker) takeRecord(b *batch, body []byte) error {
 	return nil
 }
 
-func (w *walker) takeCommit(b *batch, f *frames, segment uint64, body []byte, before, after [32]byte) error {
+func (w *walker) takeCommit(b *batch, f *frames, segment uint64, body []byte, before [32]byte) error {
 	c, err := parseCommit(body)
 	if err != nil {
 		return err
@@ -96,14 +96,14 @@ func (w *walker) takeCommit(b *batch, f *frames, segment uint64, body []byte, be
 	case c.head != before:
 		return unfit("a commit states another chain head")
 	}
-	b.commit, b.end, b.after.head = c, f.off, after
+	b.commit, b.end, b.after.head = c, f.off, f.after(before)
 	return nil
 }
 
 // readFirst reads HEADER and COMMIT of a segment. That they hold together is seen from themselves alone; whether they
 // belong here is enter's question.
 func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
-	typ, body, _, err := f.next([32]byte{})
+	typ, body, err := f.next()
 	if err == io.EOF {
 		err = unfit("the segment is empty")
 	}
@@ -119,7 +119,7 @@ func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
 	}
 	b := &batch{after: h.from.mark}
 	before := next(h.from.head, h.frame())
-	typ, body, after, err := f.next(before)
+	typ, body, err = f.next()
 	if err == io.EOF {
 		err = unfit("the header has no commit")
 	}
@@ -130,7 +130,7 @@ func (w *walker) readFirst(f *frames, segment uint64) (header, *batch, error) {
 		return header{}, nil, unfit("the header has no commit")
 	}
 	// A segment in another's place states its own number; enter names that fault.
-	if err := w.takeCommit(b, f, h.segment, body, before, after); err != nil {
+	if err := w.takeCommit(b, f, h.segment, body, before); err != nil {
 		return header{}, nil, err
 	}
 	if !b.commit.signedBy(h.key, w.pub) {

@@ -67,7 +67,7 @@
 //
 //	u8 kind (1 note, 2 intent, 3 result) | 16 subject | u16 n, own | sealed body
 //
-// The body, one byte 0x80 and the fewest zeros that make the whole frame 23 bytes more than a multiple of 64 are sealed
+// The body, one byte 0x80 and the fewest zeros that make the whole frame 2 bytes more than a multiple of 64 are sealed
 // by AES-256-GCM. Nonce: u96 index in the batch, from 0. Additional data: u64 segment | u64 sequence | kind | subject.
 // Own, at most 1 KiB, is opaque; the chain covers it. Only notes may have the zero subject. An intent is open until a
 // result with its subject; a second intent with that subject meanwhile changes nothing.
@@ -98,10 +98,11 @@
 // # Chain and tree
 //
 //	h[0] = SHA-256("auditlog chain 1\n" | origin)
-//	h[i] = SHA-256(h[i-1] | frame[i])
+//	h[i] = SHA-256(h[i-1] | link[i])
 //
-// over every frame of every segment, prefixes, HEADERs and COMMITs included, torn tails not. Each COMMIT states the
-// head, so its signature covers every earlier byte. A RECORD's length is such that it costs whole SHA-256 blocks.
+// over every frame of every segment, prefixes included, torn tails not. A link is a HEADER, or a BATCH with all its
+// RECORDs, or a COMMIT. Each COMMIT states the head before it, so its signature covers every earlier byte. The lengths
+// are such that a batch of one record costs whole SHA-256 blocks.
 //
 // The tree is that of RFC 6962 over the COMMITs: commit number n is leaf n-1, its data u64 last sequence | u64 time | 32
 // chain head. The root stated in a COMMIT is of the tree that ends with it. The right edge is the hashes of the perfect

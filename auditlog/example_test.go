@@ -32,6 +32,7 @@ func Example() {
 	types := []string{1: "HEADER", 2: "BATCH", 3: "RECORD", 4: "COMMIT"}
 	head := sha256.Sum256([]byte("auditlog chain 1\n" + origin))
 	var committed [32]byte
+	var link []byte     // a BATCH and its RECORDs
 	var tree [][32]byte // hash of each leaf
 	for n := 1; n <= 3; n++ {
 		name := fmt.Sprintf("%08d.seg", n)
@@ -60,6 +61,9 @@ func Example() {
 			case 4:
 				at := body[8:]
 				segment, seq, commits, nano := binary.BigEndian.Uint64(at), binary.BigEndian.Uint64(at[8:]), binary.BigEndian.Uint64(at[16:]), binary.BigEndian.Uint64(at[24:])
+				if link != nil {
+					head = sha256.Sum256(append(head[:], link...))
+				}
 				chain, root, sigs := at[32:64], at[64:96], at[96:]
 				text := fmt.Sprintf("%s\n%d\n%s\nsequence %d\nhead %s\nsegment %d\ntime %s\n", origin, commits, base64.StdEncoding.EncodeToString(root),
 					seq, base64.StdEncoding.EncodeToString(chain), segment, time.Unix(0, int64(nano)).UTC().Format(time.RFC3339Nano))
@@ -72,16 +76,21 @@ func Example() {
 			default:
 				fmt.Println(" ", types[typ])
 			}
-			head = sha256.Sum256(append(head[:], frame...))
-			if frame[4] == 4 {
-				committed = head
+			switch frame[4] {
+			case 4:
+				head = sha256.Sum256(append(head[:], frame...))
+				committed, link = head, nil
+			case 1:
+				head = sha256.Sum256(append(head[:], frame...))
+			default:
+				link = append(link, frame...)
 			}
 			seg = seg[size:]
 		}
 		if len(seg) > 0 {
 			fmt.Println("  cut off")
 		}
-		head = committed // a torn batch is not in the chain
+		head, link = committed, nil // a torn batch is not in the chain
 	}
 	// Output:
 	// 00000001.seg

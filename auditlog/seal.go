@@ -19,10 +19,10 @@ const (
 // recordHead is the clear part of a RECORD before own: kind, subject, length of own.
 const recordHead = 1 + 16 + 2
 
-// A RECORD frame has recordFill bytes more than a multiple of 64: with the 32 of the chain head before it and the 9 that
-// SHA-256 itself adds, the chain hash of a record wastes no block.
+// A RECORD frame has recordFill bytes more than a multiple of 64: with the 32 of the chain head and the 21 of BATCH
+// before it, and the 9 that SHA-256 itself adds, a batch of one record wastes no block.
 const (
-	recordFill = 23
+	recordFill = 2
 	padTo      = 64
 )
 

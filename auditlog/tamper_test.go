@@ -296,12 +296,15 @@ func rebuild(t testing.TB, b []byte, origin string, key ed25519.PrivateKey, forg
 	}
 	out := slices.Clone(l[0].b)
 	head, tree := next(h.from.head, out), slices.Clone(h.from.edge)
-	commits := 0
+	commits, link := 0, []byte(nil)
 	for _, p := range l[1:] {
 		if p.typ == frameCommit {
 			c, err := parseCommit(p.b[prefix:])
 			if err != nil {
 				t.Fatal(err)
+			}
+			if link != nil {
+				head = next(head, link)
 			}
 			c.head = head
 			tree = tree.with(c.commits-1, c.leaf())
@@ -315,9 +318,11 @@ func rebuild(t testing.TB, b []byte, origin string, key ed25519.PrivateKey, forg
 			}
 			commits++
 			p.b = c.appendFrame(nil)
+			head, link = next(head, p.b), nil
+		} else {
+			link = append(link, p.b...)
 		}
 		out = append(out, p.b...)
-		head = next(head, p.b)
 	}
 	return out
 }

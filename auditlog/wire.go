@@ -28,11 +28,11 @@ const chainDomain = "auditlog chain 1\n"
 // chainStart is h[0].
 func chainStart(origin string) [32]byte { return sha256.Sum256([]byte(chainDomain + origin)) }
 
-// next is h[i] from h[i-1] and the whole frame, prefix included.
-func next(head [32]byte, frame []byte) [32]byte {
+// next is h[i] from h[i-1] and a link: a HEADER, a BATCH with its RECORDs, or a COMMIT, prefixes included.
+func next(head [32]byte, link []byte) [32]byte {
 	h := sha256.New()
 	h.Write(head[:])
-	h.Write(frame)
+	h.Write(link)
 	h.Sum(head[:0])
 	return head
 }

@@ -232,20 +232,24 @@ class Log:
             head, seq, number, key = h.head, h.seq, h.number, h.key
         else:
             number, key = self.number, self.key
+        link = b""
         while True:
-            before, head = head, sha(head, f[1])
             off += len(f[1])
             if f[0] == 4:
+                before, head = head, sha(head, f[1])
                 break
+            link += f[1]
             if f[0] == 3:
                 body = f[1][5:]
                 c = Cursor(body)
                 kind, subject, own = c.num(1), c.take(16), c.num(2)
-                if not 1 <= kind <= 3 or kind > 1 and not any(subject) or own > 1024 or own > len(c.b) or len(f[1]) % 64 != 23 or len(c.b) - own <= 16:
+                if not 1 <= kind <= 3 or kind > 1 and not any(subject) or own > 1024 or own > len(c.b) or len(f[1]) % 64 != 2 or len(c.b) - own <= 16:
                     raise Unfit("record")
                 seq += 1
                 effects.append((kind, seq, subject, body[19:19 + own]))
             f = frame(b, off)
+            if f and f[0] == 4:
+                head = sha(head, link)
             if f is None or f[0] not in (3, 4) or h and f[0] != 4 or off + len(f[1]) - start > 4 << 20:
                 raise Unfit("batch")
         c = Commit(f[1][5:], self.pub.origin)
