@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -73,34 +72,50 @@ func (c *cache) put(s stamp, sum string) {
 	c.m[s] = sum
 }
 
-// open opens a regular file for reading and never waits: a pipe or a device at
-// the path is looked at, not opened, and if it is put there meanwhile the open
+// openRegular opens a regular file for reading and never waits: what is a pipe or
+// a device is looked at, not opened, and if one is put there meanwhile the open
 // does not block. Links on the way are followed, the last one too.
-func open(path string) (*os.File, stamp, error) {
+func openRegular(path string) (fd int, s stamp, err error) {
 	var st unix.Stat_t
 	if err := stat(path, &st); err != nil {
-		return nil, stamp{}, err
+		return -1, stamp{}, err
 	}
 	if !regular(&st) {
-		return nil, stamp{}, errNotRegular
+		return -1, stamp{}, errNotRegular
 	}
-	var fd int
+	return reopen(path)
+}
+
+// reopen opens what was a regular file a moment ago.
+func reopen(path string) (fd int, s stamp, err error) {
 	for {
-		var err error
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		if err == unix.EINTR {
-			continue
+		if err == nil {
+			break
 		}
-		if err != nil {
-			return nil, stamp{}, err
+		if err != unix.EINTR {
+			return -1, stamp{}, err
 		}
-		break
 	}
-	if err := unix.Fstat(fd, &st); err != nil || !regular(&st) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return nil, stamp{}, errors.Join(err, errNotRegular)
+		return -1, stamp{}, err
 	}
-	return os.NewFile(uintptr(fd), path), toStamp(&st), nil
+	if !regular(&st) {
+		unix.Close(fd)
+		return -1, stamp{}, errNotRegular
+	}
+	return fd, toStamp(&st), nil
+}
+
+// open is openRegular for a reader.
+func open(path string) (*os.File, stamp, error) {
+	fd, s, err := openRegular(path)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	return os.NewFile(uintptr(fd), path), s, nil
 }
 
 func stat(path string, st *unix.Stat_t) error {
@@ -111,31 +126,39 @@ func stat(path string, st *unix.Stat_t) error {
 	}
 }
 
-// sum hashes a file's bytes with h until the deadline; the zero deadline is none.
+// buffers are reused between files: most are smaller than one.
+var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
+
+// sum hashes the bytes of what was a regular file a moment ago, until the deadline.
 func sum(path string, h hash.Hash, deadline time.Time) (string, stamp, error) {
-	f, s, err := open(path)
+	fd, s, err := reopen(path)
 	if err != nil {
 		return "", stamp{}, err
 	}
-	defer f.Close()
+	defer unix.Close(fd)
 	if s.size > fileMax {
 		return "", stamp{}, errTooLarge
 	}
+	buf := buffers.Get().(*[chunk]byte)
+	defer buffers.Put(buf)
 	for left := s.size; left > 0; {
-		n, err := io.CopyN(h, f, min(left, chunk))
-		if err != nil && err != io.EOF {
+		n, err := unix.Read(fd, buf[:min(left, chunk)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
 			return "", stamp{}, err
 		}
-		if n == 0 {
-			break
+		if n <= 0 {
+			return "", stamp{}, errChanging // shorter than it said
 		}
-		left -= n
-		if !deadline.IsZero() && left > 0 && time.Now().After(deadline) {
+		h.Write(buf[:n])
+		if left -= int64(n); left > 0 && time.Now().After(deadline) {
 			return "", stamp{}, errTime
 		}
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return "", stamp{}, err
 	}
 	if toStamp(&st) != s {
@@ -150,10 +173,12 @@ func (c *cache) digest(path string, deadline time.Time) (string, stamp, error) {
 	if err := stat(path, &st); err != nil {
 		return "", stamp{}, err
 	}
-	if s := toStamp(&st); regular(&st) {
-		if d := c.get(s); d != "" {
-			return d, s, nil
-		}
+	if !regular(&st) {
+		return "", stamp{}, errNotRegular
+	}
+	s := toStamp(&st)
+	if d := c.get(s); d != "" {
+		return d, s, nil
 	}
 	d, s, err := sum(path, sha256.New(), deadline)
 	if err == nil && s.old(time.Now()) {
@@ -164,5 +189,12 @@ func (c *cache) digest(path string, deadline time.Time) (string, stamp, error) {
 
 // keyed is the digest under a key, of a file that holds secrets.
 func keyed(path string, key []byte, deadline time.Time) (string, stamp, error) {
+	var st unix.Stat_t
+	if err := stat(path, &st); err != nil {
+		return "", stamp{}, err
+	}
+	if !regular(&st) {
+		return "", stamp{}, errNotRegular
+	}
 	return sum(path, hmac.New(sha256.New, key), deadline)
 }

@@ -34,7 +34,8 @@ func lockNames(k kind) (own, other []string) {
 }
 
 // locks are the lockfiles of the nearest folder upwards that has one of the
-// runtime's own, the record's first.
+// runtime's own, the record's first. A folder of many programs ends the way: what
+// lies there is nobody's lockfile.
 func (c *command) locks() []string {
 	from := c.source()
 	if from == "" {
@@ -42,21 +43,22 @@ func (c *command) locks() []string {
 	}
 	own, _ := lockNames(c.kind)
 	var found []string
-	upward(from, func(d string) bool {
-		for _, name := range own {
-			if p := filepath.Join(d, name); isFile(p) {
-				found = append(found, p)
-			}
-		}
-		return len(found) > 0
-	})
-	if found == nil && c.kind == node { // what npm itself wrote when it installed
+	look := func(names ...string) {
 		upward(from, func(d string) bool {
-			if p := filepath.Join(d, "node_modules/.package-lock.json"); isFile(p) {
-				found = append(found, p)
+			if c.everybodys(d) {
+				return true
+			}
+			for _, name := range names {
+				if p := filepath.Join(d, name); isFile(p) {
+					found = append(found, p)
+				}
 			}
 			return len(found) > 0
 		})
+	}
+	look(own...)
+	if found == nil && c.kind == node { // what npm itself wrote when it installed
+		look("node_modules/.package-lock.json")
 	}
 	return found
 }
@@ -126,6 +128,9 @@ func (c *command) trees() (dirs []string, shared bool) {
 	if c.entry != "" {
 		own, found := filepath.Dir(real(c.entry)), false
 		upward(own, func(d string) bool {
+			if c.everybodys(d) {
+				return true
+			}
 			found = slices.ContainsFunc(markers[c.kind], func(m string) bool { return isFile(filepath.Join(d, m)) })
 			if found {
 				own = d

@@ -39,7 +39,7 @@ func (m *Measurer) Plan(argv []string, dir string, env []string) (Record, error)
 	if !filepath.IsAbs(dir) || !isDir(dir) {
 		return Record{}, errors.New("plan launch: the working directory is no absolute path of a folder")
 	}
-	c := &command{dir: filepath.Clean(dir), env: env, argv: argv}
+	c := &command{dir: real(dir), env: env, argv: argv}
 	if err := c.follow(); err != nil {
 		return Record{}, fmt.Errorf("plan launch: %w", err)
 	}

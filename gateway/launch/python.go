@@ -54,7 +54,11 @@ func (c *command) pythonScript(path string) string {
 func (c *command) pythonModule(name string, args []string) []string {
 	path := filepath.FromSlash(strings.ReplaceAll(name, ".", "/"))
 	c.roots = append(c.roots, c.dir)
-	for _, dir := range append([]string{c.dir}, c.sitePackages()...) {
+	dirs := append([]string{c.dir}, c.sitePackages()...)
+	if v := pythonVersion(c.exe); v != "" { // its own library, last: the runtime's version stands for that
+		dirs = append(dirs, filepath.Join(filepath.Dir(filepath.Dir(real(c.exe))), "lib", v))
+	}
+	for _, dir := range dirs {
 		for _, f := range []string{path + "/__main__.py", path + ".py"} {
 			if p := filepath.Join(dir, f); isFile(p) {
 				c.entry = p
