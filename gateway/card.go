@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ const (
 	sessionCards = 2
 	shownCards   = 8
 	queuedAsks   = 32 // behind one epoch's card
+	waitingCards = 1024
 )
 
 // card is one question to the operator, bound to one plan of one epoch. It is answered at most once.
@@ -62,11 +64,17 @@ type cards struct {
 	open  map[string]*card
 	bySID map[int]int
 	queue map[*epoch]int
-	freed chan struct{} // closed and renewed when a place becomes free
+	line  []*place // waiting for room, in the order they came
+}
+
+// place is a card that waits for room. laid is closed once it lies there.
+type place struct {
+	card *card
+	laid chan struct{}
 }
 
 func newCards() *cards {
-	return &cards{open: map[string]*card{}, bySID: map[int]int{}, queue: map[*epoch]int{}, freed: make(chan struct{})}
+	return &cards{open: map[string]*card{}, bySID: map[int]int{}, queue: map[*epoch]int{}}
 }
 
 // list shows the open cards, oldest first.
@@ -104,15 +112,29 @@ func (s *cards) remove(c *card) {
 	} else {
 		delete(s.bySID, sid)
 	}
-	close(s.freed)
-	s.freed = make(chan struct{})
+	s.fill()
+}
+
+// fill lays down whoever waits and has room, first come first served: a session that is at its budget lets the next one
+// pass. mu must be held.
+func (s *cards) fill() {
+	s.line = slices.DeleteFunc(s.line, func(p *place) bool {
+		sid := p.card.epoch.facts.SID
+		if len(s.open) >= shownCards || s.bySID[sid] >= sessionCards {
+			return false
+		}
+		s.open[p.card.shown.ID] = p.card
+		s.bySID[sid]++
+		close(p.laid)
+		return true
+	})
 }
 
 // expire ends every card that match names, unanswered.
 func (s *cards) expire(match func(*card) bool, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.open {
+	for _, c := range slices.Collect(maps.Values(s.open)) { // what fill lays down meanwhile decides for itself
 		if match(c) {
 			s.remove(c)
 			c.answer <- verdict{reason}
@@ -120,29 +142,35 @@ func (s *cards) expire(match func(*card) bool, reason string) {
 	}
 }
 
-// place waits until the budgets have room and lays the card down; false when ctx ended first.
-func (s *cards) place(ctx context.Context, c *card) bool {
-	sid := c.epoch.facts.SID
-	for {
-		s.mu.Lock()
-		if len(s.open) < shownCards && s.bySID[sid] < sessionCards {
-			s.open[c.shown.ID] = c
-			s.bySID[sid]++
-			s.mu.Unlock()
-			return true
-		}
-		freed := s.freed
+// lay waits until the budgets have room and lays the card down; false when ctx ended first, or too many wait already.
+func (s *cards) lay(ctx context.Context, c *card) bool {
+	p := &place{c, make(chan struct{})}
+	s.mu.Lock()
+	if len(s.line) >= waitingCards {
 		s.mu.Unlock()
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return false
-		}
+		return false
 	}
+	s.line = append(s.line, p)
+	s.fill()
+	s.mu.Unlock()
+	select {
+	case <-p.laid:
+		return true
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-p.laid: // at the last moment: the card lies there, and its own end takes it away
+		return true
+	default:
+	}
+	s.line = slices.DeleteFunc(s.line, func(x *place) bool { return x == p })
+	return false
 }
 
-// line lets an ask queue behind its epoch's card; false when too many already do.
-func (s *cards) line(e *epoch, by int) bool {
+// stand lets an ask queue behind its epoch's card; false when too many already do.
+func (s *cards) stand(e *epoch, by int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if by > 0 && s.queue[e] >= queuedAsks {
@@ -164,10 +192,10 @@ func (s *cards) queued(e *epoch) int {
 // ask lays a card before the operator and waits for the answer. again decides afresh once the epoch's place is ours:
 // an earlier card's grant may cover this call too. A nil error and a nil card mean that it does.
 func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() authz.Decision) (*card, *api.Error) {
-	if !g.cards.line(who.epoch, 1) {
+	if !g.cards.stand(who.epoch, 1) {
 		return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
 	}
-	defer g.cards.line(who.epoch, -1)
+	defer g.cards.stand(who.epoch, -1)
 	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.ApprovalLife, errTimeout)
 	defer cancel()
 	select {
@@ -180,7 +208,10 @@ func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() aut
 		return nil, nil
 	}
 	c := newCard(who, p, g.cfg.ApprovalLife)
-	if !g.cards.place(ctx, c) {
+	if !g.cards.lay(ctx, c) {
+		if ctx.Err() == nil {
+			return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
+		}
 		return nil, askEnded(ctx)
 	}
 	s := c.shown
