@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,14 +13,14 @@ import (
 // actionPrefix starts the id of every action.
 const actionPrefix = "act_"
 
-var actionHeads = []string{"ID", "STATE", "OUTCOME", "TOOL", "TARGET", "CREDENTIAL", "STARTED", "RUN"}
+var actionColumns = []column{{"ID", ids}, {"STATE", fixed}, {"OUTCOME", vital}, {"TOOL", words}, {"TARGET", words}, {"CREDENTIAL", words}, {"STARTED", times}, {"RUN", ids}}
 
 func actionRow(x api.Action) []string {
 	return []string{x.ID, x.State, x.Outcome, x.Tool, x.Target, x.Credential, stamp(x.StartedAt), x.AgentRun}
 }
 
 func (a *app) actions() *cobra.Command {
-	return group("action", "The single calls", a.actionList(), a.actionShow())
+	return group("action", "The single calls", a.actionList(), a.actionShow(), a.actionResolve())
 }
 
 func (a *app) actionList() *cobra.Command {
@@ -43,7 +44,7 @@ func (a *app) actionList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return show(a, all, asJSON, actionHeads, actionRow)
+		return show(a, all, asJSON, actionColumns, actionRow)
 	}
 	return cmd
 }
@@ -90,6 +91,61 @@ func (a *app) showAction(x api.Action) {
 		pairs = append(pairs, "error", e.Code+": "+e.Reason, "next", e.Retry)
 	}
 	facts(a.out, "", pairs...)
+}
+
+func (a *app) actionResolve() *cobra.Command {
+	var (
+		happened, not, replay bool
+		asJSON                bool
+	)
+	cmd := &cobra.Command{
+		Use:   "resolve ID --happened|--did-not-happen|--replay",
+		Short: "Say what became of a call whose outcome is unknown",
+		Long: `Say what became of a call whose outcome is unknown: it may have taken effect, and the
+same write is refused until you have looked at the service. Your word is recorded.`,
+		Args: exactly("ID"),
+	}
+	ask := a.asker(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&happened, "happened", false, "it took effect; the same write is free again")
+	f.BoolVar(&not, "did-not-happen", false, "it had no effect; the same write is free again")
+	f.BoolVar(&replay, "replay", false, "not known: let the same write be sent again all the same, though it may then happen twice")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		var args api.ResolveArgs
+		said := 0
+		for word, is := range map[string]bool{"happened": happened, "did-not-happen": not, "replay": replay} {
+			if is {
+				args.Resolution = word
+				said++
+			}
+		}
+		if said != 1 {
+			return usage("give exactly one of --happened, --did-not-happen and --replay")
+		}
+		if err := ask.early(); err != nil {
+			return err
+		}
+		var err error
+		if args.ID, err = a.actionID(cmd.Context(), words[0]); err != nil {
+			return err
+		}
+		proof, err := ask.proof(cmd.Context(), false)
+		if err != nil {
+			return err
+		}
+		var x api.Action
+		if err := a.do(cmd.Context(), api.PathActionResolve, proof, args, nil, &x); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.document(x)
+		}
+		fmt.Fprintf(a.out, "recorded: %s %s\n", escape(x.ID), map[string]string{
+			"happened": "happened", "did-not-happen": "did not happen", "replay": "may be sent again"}[args.Resolution])
+		return nil
+	}
+	return cmd
 }
 
 // actionID completes what the operator typed.

@@ -16,7 +16,7 @@ const approvalPrefix = "ap_"
 
 func (a *app) approvals() *cobra.Command {
 	return listing(a, "approvals", "List the cards that wait for an answer", api.PathApprovalList,
-		[]string{"ID", "EFFECT", "TOOL", "CREDENTIAL", "ACTION", "AGENT", "EXPIRES"},
+		[]column{{"ID", ids}, {"EFFECT", fixed}, {"TOOL", words}, {"CREDENTIAL", words}, {"ACTION", vital}, {"AGENT", words}, {"EXPIRES", fixed}},
 		func(c api.Approval) []string {
 			first, rest, _ := strings.Cut(c.Summary, "\n")
 			if rest != "" {

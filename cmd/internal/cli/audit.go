@@ -15,7 +15,7 @@ import (
 
 func (a *app) audit() *cobra.Command {
 	return group("audit", "The audit log: verify it, read it, anchor it",
-		a.verify(), a.pin(), a.sessions(), a.activity(), a.record(), a.export(), a.checkpoint())
+		a.verify(), a.pin(), a.sessions(), a.activity(), a.record(), a.export(), a.checkpoint(), a.witness())
 }
 
 func (a *app) checkpoint() *cobra.Command {

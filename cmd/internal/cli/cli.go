@@ -48,7 +48,7 @@ func run(ctx context.Context, e env, args []string) int {
 func (a *app) root() *cobra.Command {
 	root := group("sp", "Speak to the gateway that acts for agents and keeps their keys",
 		a.up(), a.down(), a.initVault(), a.unlock(), a.lock(), a.status(),
-		a.secret(), a.host(),
+		a.secret(), a.host(), a.apply(),
 		a.approvals(), a.approve(), a.deny(),
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.vault(),
 		a.audit(), completion(), a.version(),

@@ -20,6 +20,7 @@ type env struct {
 	inTTY    bool // stdin, stdout, stderr are terminals
 	outTTY   bool
 	errTTY   bool
+	width    func() int // of the terminal that stdout is, in characters; 0: it is none
 	getenv   func(string) string
 	tty      func() (*os.File, error)      // the controlling terminal
 	fd       func(n int) (*os.File, error) // a descriptor that the caller left open for us
@@ -33,12 +34,21 @@ func system() env {
 		inTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		width:  terminalWidth,
 		getenv: os.Getenv,
 		tty:    func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
 		fd:     inherited,
 		spd:    findDaemon,
 		now:    time.Now,
 	}
+}
+
+func terminalWidth() int {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // inherited opens descriptor n if whoever started sp left it open for us. What the

@@ -45,6 +45,10 @@ func sample() answers {
 		ExpiresAt: now.Add(93 * time.Second), Agent: agent, Gaps: []string{"whether the host keeps the answer"}}
 	other := card
 	other.ID, other.Agent, other.Summary, other.CardDigest = ap2, bad, "POST https://a.example/x\nbody: 9 bytes\n  | "+strings.ReplaceAll(hostile, "\n", ""), "sha256:3333"
+	witnesses := []api.Witness{
+		{URL: "https://witness.example", Name: "witness.example", Size: 17, At: started},
+		{URL: "https://other.example/w", Name: "other.example/w1", Error: hostile},
+	}
 	return answers{
 		api.PathStatus: api.Status{Vault: "ready", Version: "v1", PID: 99, Runs: map[string]int{"pending": 1, "active": 2},
 			PendingApprovals: 1, Audit: api.AuditHead{Records: 12, Head: "AAAA"}},
@@ -71,12 +75,17 @@ func sample() answers {
 		api.PathRunRevoke:    api.Revoked{Run: revoked, Left: []api.Action{refused}},
 		api.PathGrantList: []api.Grant{{ID: "gr_1", AgentRun: run1, ExecutionEpoch: ep1, ToolScope: []string{api.ToolHTTP},
 			CredentialScope: []string{"github"}, ExpiresWhen: "3 uses", IssuedAt: started}},
-		api.PathGrantRevoke: api.Revoked{Run: r, Left: []api.Action{refused}},
-		api.PathEpochRevoke: api.Revoked{Run: r},
-		api.PathRelease:     api.Status{Vault: "ready"},
-		api.PathActionList:  []api.Action{done, refused},
-		api.PathActionShow:  refused,
-		api.PathCheckpoint:  api.Checkpoint{Note: "sallyport/log\n12\nAAAA\n\n— sallyport/log BBBB\n"},
+		api.PathGrantRevoke:   api.Revoked{Run: r, Left: []api.Action{refused}},
+		api.PathEpochRevoke:   api.Revoked{Run: r},
+		api.PathRelease:       api.Status{Vault: "ready"},
+		api.PathActionList:    []api.Action{done, refused},
+		api.PathActionShow:    refused,
+		api.PathActionResolve: refused,
+		api.PathApply:         []api.Change{{Setting: "audit_mirror", Old: `""`, New: `"/mnt/b/audit"`}, {Setting: "recipients", Old: `[]`, New: `["age1pq1` + hostile + `"]`}},
+		api.PathWitnessAdd:    witnesses,
+		api.PathWitnessList:   witnesses,
+		api.PathWitnessRemove: []api.Witness{},
+		api.PathCheckpoint:    api.Checkpoint{Note: "sallyport/log\n12\nAAAA\n\n— sallyport/log BBBB\n"},
 	}
 }
 
@@ -123,6 +132,14 @@ func TestGolden(t *testing.T) {
 		"action-show":    {"", []string{"action", "show", act2}},
 		"action-json":    {"", []string{"action", "show", act2, "--json"}},
 		"checkpoint":     {"", []string{"audit", "checkpoint"}},
+		"action-resolve": {"", []string{"action", "resolve", act2, "--did-not-happen", "--passphrase-fd", "3"}},
+		"apply":          {"[settings]\n", []string{"apply", "-", "--passphrase-fd", "3"}},
+		"apply-dry":      {"", []string{"apply", key, "--dry-run", "--passphrase-fd", "3"}},
+		"apply-json":     {"", []string{"apply", key, "--json", "--passphrase-fd", "3"}},
+		"witness-add":    {"", []string{"audit", "witness", "add", "https://witness.example", "--key", "k", "--passphrase-fd", "3"}},
+		"witness-ls":     {"", []string{"audit", "witness", "ls"}},
+		"witness-json":   {"", []string{"audit", "witness", "ls", "--json"}},
+		"witness-rm":     {"", []string{"audit", "witness", "rm", "https://witness.example", "--passphrase-fd", "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.fds = map[int]string{3: "pass\n"}

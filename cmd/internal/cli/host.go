@@ -96,7 +96,7 @@ func hostArgs(args *api.HostArgs, key string, argv []string) error {
 
 func (a *app) hostList() *cobra.Command {
 	return listing(a, "ls", "List the hosts", api.PathTargetList,
-		[]string{"NAME", "ADDRESS", "USER", "CREDENTIAL", "SHELL", "HOST KEYS", "RULES"},
+		[]column{{"NAME", vital}, {"ADDRESS", words}, {"USER", words}, {"CREDENTIAL", words}, {"SHELL", fixed}, {"HOST KEYS", words}, {"RULES", words}},
 		func(h api.Host) []string {
 			return []string{h.Name, h.Address, h.User, h.Credential, h.Shell, strings.Join(h.HostKeys, "; "), strings.Join(h.Rules, "; ")}
 		})

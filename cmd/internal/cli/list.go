@@ -11,7 +11,7 @@ import (
 
 // listing is a command that asks path for all of something and prints it as a
 // table, or with --json as one array.
-func listing[T any](a *app, use, short, path string, heads []string, row func(T) []string) *cobra.Command {
+func listing[T any](a *app, use, short, path string, columns []column, row func(T) []string) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: use, Short: short, Args: exactly()}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
@@ -20,13 +20,13 @@ func listing[T any](a *app, use, short, path string, heads []string, row func(T)
 		if err != nil {
 			return err
 		}
-		return show(a, all, asJSON, heads, row)
+		return show(a, all, asJSON, columns, row)
 	}
 	return cmd
 }
 
 // show prints a listing.
-func show[T any](a *app, all []T, asJSON bool, heads []string, row func(T) []string) error {
+func show[T any](a *app, all []T, asJSON bool, columns []column, row func(T) []string) error {
 	if asJSON {
 		return a.document(all)
 	}
@@ -34,7 +34,7 @@ func show[T any](a *app, all []T, asJSON bool, heads []string, row func(T) []str
 	for i, v := range all {
 		rows[i] = row(v)
 	}
-	return table(a.out, heads, rows)
+	return a.table(columns, rows)
 }
 
 // fetch asks path for a listing.

@@ -77,6 +77,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.env = env{
+		width:  func() int { return 0 },
 		getenv: func(name string) string { return map[string]string{home.EnvHome: w.dir}[name] },
 		tty: func() (*os.File, error) {
 			if w.tty == nil {

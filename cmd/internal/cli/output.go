@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -70,22 +69,6 @@ func escape(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// table prints rows below heads, aligned, every cell escaped; an empty cell is "-".
-func table(w io.Writer, heads []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(heads, "\t"))
-	for _, r := range rows {
-		cells := make([]string, len(r))
-		for i, c := range r {
-			if cells[i] = escape(c); c == "" {
-				cells[i] = "-"
-			}
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
-	}
-	return t.Flush()
 }
 
 // facts prints pairs of a label and its text, one a line; pairs without text are

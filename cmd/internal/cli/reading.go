@@ -44,7 +44,7 @@ one that sp init printed, and verified on the way.`,
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var only filter
 		if since != "" {
-			t, err := before(since, a.now())
+			t, err := moment(since, a.now(), back)
 			if err != nil {
 				return usage("--since %s is neither a time nor a span", since)
 			}
@@ -143,12 +143,4 @@ func (b readable) run(typed string) (string, error) {
 		return "", &adviceError{fmt.Errorf("this log knows no run %s", typed), "`sp audit sessions` without --run shows the runs it knows"}
 	}
 	return id, err
-}
-
-// before reads a time (RFC 3339) or a span back from now.
-func before(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d), nil
-	}
-	return time.Parse(time.RFC3339, text)
 }

@@ -24,7 +24,7 @@ func (a *app) runs() *cobra.Command {
 
 func (a *app) runList() *cobra.Command {
 	return listing(a, "ls", "List the runs", api.PathRunList,
-		[]string{"ID", "STATE", "AGENT", "PID", "IDENTITY", "CALLS", "OPENED"},
+		[]column{{"ID", ids}, {"STATE", fixed}, {"AGENT", words}, {"PID", fixed}, {"IDENTITY", fixed}, {"CALLS", fixed}, {"OPENED", times}},
 		func(r api.Run) []string {
 			return []string{r.ID, r.State, r.Agent.Command, strconv.Itoa(r.Agent.ProcessID), r.Agent.Identity, strconv.Itoa(r.Calls), stamp(r.OpenedAt)}
 		})
@@ -109,7 +109,7 @@ func (a *app) showRevoked(r api.Revoked) error {
 		return nil
 	}
 	fmt.Fprintf(a.out, "already left (%d):\n", len(r.Left))
-	return show(a, r.Left, false, actionHeads, actionRow)
+	return show(a, r.Left, false, actionColumns, actionRow)
 }
 
 // runID completes what the operator typed.

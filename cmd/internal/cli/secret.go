@@ -121,7 +121,7 @@ func (a *app) addSecret(ctx context.Context, ask *asker, args api.CredentialArgs
 
 func (a *app) secretList() *cobra.Command {
 	return listing(a, "ls", "List the credentials, without their values", api.PathCredentialList,
-		[]string{"NAME", "KIND", "ACCOUNT", "CONFIRM", "SCRUB", "VERSION", "RULES"},
+		[]column{{"NAME", vital}, {"KIND", fixed}, {"ACCOUNT", words}, {"CONFIRM", fixed}, {"SCRUB", fixed}, {"VERSION", fixed}, {"RULES", vital}},
 		func(c api.Credential) []string {
 			return []string{c.Name, c.Kind, c.Account, c.Confirm, c.Scrub, strconv.FormatUint(c.Version, 10), strings.Join(c.Rules, "; ")}
 		})
