@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,6 +262,7 @@ func events(t testing.TB, dir, identity string) []event.Event {
 		t.Fatalf("verify: %+v %v", rep, err)
 	}
 	var out []event.Event
+	var items []event.Item
 	for r, err := range auditlog.Read(os.DirFS(filepath.Join(dir, "audit")), pub, identity) {
 		if err != nil {
 			t.Fatal(err)
@@ -269,7 +271,11 @@ func events(t testing.TB, dir, identity string) []event.Event {
 		if err != nil {
 			t.Fatalf("record %d: %v", r.Seq, err)
 		}
-		out = append(out, ev)
+		out, items = append(out, ev), append(items, event.Item{Seq: r.Seq, Time: r.Time, Event: ev})
+	}
+	// Whatever a test did to the gateway, its log must mean what it may mean.
+	if v := event.Check(slices.Values(items)); len(v.Breaches) > 0 {
+		t.Errorf("breaches of meaning: %+v", v.Breaches)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"sallyport/auditlog/event"
 	"sallyport/authz"
@@ -62,8 +63,12 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	}
 	x := newGrant(c, a, t, r.who)
 	s := x.shown
+	args := jsontext.Value(slices.Clone(r.args))
+	if err := args.Canonicalize(); err != nil {
+		return api.Grant{}, api.Fail("invalid_request", "args: no canonical form")
+	}
 	evs := []event.Event{
-		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who},
+		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who, Args: args},
 		event.GrantIssued{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, ToolScope: s.ToolScope, CredentialScope: s.CredentialScope,
 			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator},
 	}

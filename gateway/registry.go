@@ -116,13 +116,18 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 		return caller{proc: p, run: g.book.owners[chief.Key()]}, nil
 	}
 	g.authority.Lock()
-	defer g.authority.Unlock()
 	c, kept, err := g.opened(ctx, p, chief, passed)
+	g.authority.Unlock()
 	if !kept {
 		chief.Close()
 	}
+	if errors.Is(err, errReplaced) {
+		return g.identify(ctx, p, open) // another call opened an epoch meanwhile, and its program is gone already
+	}
 	return c, err
 }
+
+var errReplaced = errors.New("the process of this epoch runs another program")
 
 // keptEpochs is how many epochs a run holds before those that ended are let go; the log has them all.
 const keptEpochs = 64
@@ -133,7 +138,10 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	g.book.mu.Lock()
 	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
 	g.book.mu.Unlock()
-	if e != nil && e.proc.Same() == nil {
+	if e != nil {
+		if e.proc.Same() != nil {
+			return caller{proc: p}, false, errReplaced
+		}
 		return caller{p, e.run, e}, false, nil
 	}
 	t := now().Wall
