@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -379,5 +380,42 @@ func TestUnlockQuarantines(t *testing.T) {
 	defer g.Close()
 	if s := g.vault.State(); s != vault.Quarantined {
 		t.Errorf("a head that the log does not have: %s", s)
+	}
+}
+
+// A run of an earlier start is revoked while the vault is locked, and stays so for its client.
+func TestRevokeWhileLocked(t *testing.T) {
+	r, _, c, _ := carded(t)
+	id := c.epoch.run.id
+	r.stop()
+	again := newRig(t, r.dir)
+	if got := op[api.Run](again, again.opRunShow, api.IDArgs{ID: id}); got.State != "pending" {
+		t.Fatalf("shown while locked: %+v", got)
+	}
+	for range 2 {
+		if got := op[api.Revoked](again, again.opRunRevoke, api.IDArgs{ID: id}); got.Run.State != "revoked" || got.Run.RevokedAt.IsZero() {
+			t.Fatalf("revoked while locked: %+v", got)
+		}
+	}
+	again.unlock()
+	if got := code(again.agent().ask("call", call0("http://127.0.0.1:1/x", "GET"))); got != "run_revoked" {
+		t.Fatalf("its client after unlock: %s", got)
+	}
+	again.stop()
+	if n := count(events(t, r.dir, r.created.ReaderIdentity), "run_revoked"); n != 1 {
+		t.Fatalf("recorded %d times", n)
+	}
+}
+
+// Past runs do not stay in memory for ever.
+func TestPastRunsAreForgotten(t *testing.T) {
+	b := newRegistry()
+	for i := range pastRuns + 10 {
+		x := newRun(owner{key: fmt.Sprint(i)}, now().Wall)
+		b.runs[x.id], b.owners[x.owner.key] = x, x
+		b.bury(x)
+	}
+	if len(b.runs) != pastRuns || len(b.owners) != pastRuns || b.owners["0"] != nil || b.owners["12"] == nil {
+		t.Fatalf("%d runs, %d owners", len(b.runs), len(b.owners))
 	}
 }

@@ -27,6 +27,7 @@ const grace = 25 * time.Millisecond
 const (
 	runLimit   = 128
 	totalLimit = 512
+	keysLimit  = 1 << 16 // idempotency keys of one run
 )
 
 // facts gathers everything Decide looks at. r.mu must be held. c is the call that already holds its reservation, or nil.
@@ -90,6 +91,9 @@ func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse
 	if k := p.key; k != "" {
 		if u, used := r.keys[k]; used {
 			return d, &u
+		}
+		if len(r.keys) >= keysLimit {
+			return authz.Decision{Reason: authz.RateLimited}, nil // none is forgotten: a forgotten one would let its write happen twice
 		}
 		r.keys[k] = keyUse{p.digest, c.id}
 	}

@@ -200,40 +200,77 @@ func (g *Gateway) storedRun(row store.Run) api.Run {
 	return out
 }
 
-// runOf finds the run that args name.
-func (g *Gateway) runOf(r opRequest) (*run, error) {
+// runOf finds the run that args name: in memory, else (nil) by its row, which is all there is of an earlier start's run
+// while the vault is locked.
+func (g *Gateway) runOf(r opRequest) (*run, store.Run, error) {
 	var a api.IDArgs
 	if fault := decode(r.args, &a); fault != nil {
-		return nil, fault
+		return nil, store.Run{}, fault
 	}
 	if a.ID == "" {
-		return nil, api.Fail("invalid_request", "id: name a run")
+		return nil, store.Run{}, api.Fail("invalid_request", "id: name a run")
 	}
 	if x := g.book.byID(a.ID); x != nil {
-		return x, nil
+		return x, store.Run{}, nil
 	}
-	return nil, api.Fail("not_found", "no run "+escape(a.ID, 64)+" here; list them with `sp run ls`")
+	rows, err := g.db.Runs(r.ctx)
+	if err != nil {
+		return nil, store.Run{}, err
+	}
+	if i := slices.IndexFunc(rows, func(x store.Run) bool { return x.ID == a.ID }); i >= 0 {
+		return nil, rows[i], nil
+	}
+	return nil, store.Run{}, api.Fail("not_found", "no run "+escape(a.ID, 64)+" here; list them with `sp run ls`")
 }
 
 func (g *Gateway) opRunShow(r opRequest) (any, error) {
-	x, err := g.runOf(r)
+	x, row, err := g.runOf(r)
 	if err != nil {
 		return nil, err
+	}
+	if x == nil {
+		return g.storedRun(row), nil
 	}
 	return x.show(), nil
 }
 
 func (g *Gateway) opRunRevoke(r opRequest) (any, error) {
-	x, err := g.runOf(r)
+	x, row, err := g.runOf(r)
 	if err != nil {
 		return nil, err
 	}
-	out, err := g.revoke(r.ctx, x, r.who)
+	var out api.Revoked
+	if x == nil {
+		out, x, err = g.revokeStored(r, row)
+	}
+	if x != nil {
+		out, err = g.revoke(r.ctx, x, r.who)
+	}
 	if err != nil {
 		g.complain("revoke", err)
 		return nil, api.Fail("not_recorded", "revoked here, not yet recorded")
 	}
 	return out, nil
+}
+
+// revokeStored revokes a run that memory does not hold; if an unlock has brought it there meanwhile, it is returned.
+func (g *Gateway) revokeStored(r opRequest, row store.Run) (api.Revoked, *run, error) {
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if x := g.book.byID(row.ID); x != nil {
+		return api.Revoked{}, x, nil
+	}
+	if row.State != authz.Revoked.String() {
+		t := now().Wall
+		err := g.lose(r.ctx, []event.Event{event.RunRevoked{Run: row.ID, Operator: r.who}}, func(tx *store.Tx) error {
+			return tx.SetRun(row.ID, row.State, authz.Revoked.String(), t)
+		})
+		if err != nil {
+			return api.Revoked{}, nil, err
+		}
+		row.State, row.Changed = authz.Revoked.String(), t
+	}
+	return api.Revoked{Run: g.storedRun(row), Left: []api.Action{}}, nil, nil
 }
 
 // opEpochRevoke ends one epoch: its process stays refused, the run's other epochs keep what they have.

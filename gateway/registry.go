@@ -20,6 +20,26 @@ type registry struct {
 	runs   map[string]*run   // by id
 	owners map[string]*run   // by owner's process key
 	peers  map[string]*epoch // by peer's process key: its current instance
+	past   []*run            // whose client is gone, oldest first
+}
+
+// pastRuns is how many runs stay in memory after their client has gone; their rows stay in the database.
+const pastRuns = 1024
+
+// bury counts a run among the past ones, and forgets the oldest beyond the bound. A process key never comes back, so
+// nobody can return to a run that was forgotten.
+func (r *registry) bury(x *run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = append(r.past, x)
+	for len(r.past) > pastRuns {
+		old := r.past[0]
+		r.past = r.past[1:]
+		delete(r.runs, old.id)
+		if r.owners[old.owner.key] == old {
+			delete(r.owners, old.owner.key)
+		}
+	}
 }
 
 func newRegistry() *registry {
@@ -274,6 +294,7 @@ func (g *Gateway) clientGone(r *run) {
 	ended := r.void(nil)
 	r.mu.Unlock()
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_orphaned")
+	g.book.bury(r)
 	if state == was {
 		return // revoked before: nothing more to lose
 	}
