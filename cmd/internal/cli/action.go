@@ -130,7 +130,7 @@ same write is refused until you have looked at the service. Your word is recorde
 		if args.ID, err = a.actionID(cmd.Context(), words[0]); err != nil {
 			return err
 		}
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.proof(cmd.Context())
 		if err != nil {
 			return err
 		}

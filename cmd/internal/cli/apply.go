@@ -42,7 +42,7 @@ file does not name stays as it is. The gateway keeps it sealed in the vault:
 		if err != nil {
 			return err
 		}
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.proof(cmd.Context())
 		if err != nil {
 			return err
 		}

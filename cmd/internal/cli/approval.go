@@ -54,7 +54,7 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		}
 		a.showCard(card, gives(card, args))
 		args.ID, args.CardDigest = card.ID, card.CardDigest
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.proof(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -27,13 +27,16 @@ func (a *app) call() *cobra.Command {
 		Short: "Make one tool call as an agent",
 		Long: `Make one tool call as an agent, and print the whole action document, or the error
 document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
-pending, else the exit status of the code. A call that still waits for its card is
+pending, else the exit status of the code. TOOL is http_request or ssh_exec; or
+list_targets, session_status or action_status, which only look. A call that still waits for its card is
 given up when sp ends: --wait is how long the operator has.
 
 With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…},
 answered by one line in the same order: one connection, so that one grant serves
 them all. Exit 0 if every line's call would, else the first other status.`,
-		Example: `  sp call http_request '{"url":"https://api.github.com/repos/o/r","method":"GET"}'`,
+		Example: `  sp call http_request '{"url":"https://api.github.com/repos/o/r","method":"GET"}'
+  sp call ssh_exec '{"target":"web","argv":["uptime"]}'
+  sp call list_targets '{}'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "-" {
 				return nil
@@ -72,21 +75,30 @@ type caller struct {
 
 // one makes a call and prints its document. The error is the exit status.
 func (c *caller) one(ctx context.Context, r api.ActionRequest) error {
-	x, err := c.act(ctx, r)
+	doc, exit, err := c.answer(ctx, r)
 	if err != nil {
 		var refused *api.Error
 		if !errors.As(err, &refused) {
 			return err
 		}
-		if err := c.document(refused); err != nil {
-			return err
-		}
-		return status(api.Lookup(refused.Code).Exit)
+		doc, exit = refused, api.Lookup(refused.Code).Exit
 	}
-	if err := c.document(x); err != nil {
+	if err := c.document(doc); err != nil {
 		return err
 	}
-	return status(outcomeExit(x))
+	return status(exit)
+}
+
+// answer is what a tool answers, and the exit status that stands for it.
+func (c *caller) answer(ctx context.Context, r api.ActionRequest) (doc any, exit int, err error) {
+	if err := sound(r.Args); err != nil {
+		return nil, 0, api.Fail("invalid_request", "the arguments are no JSON: "+err.Error())
+	}
+	if doc, exit, ok, err := c.look(ctx, r); ok {
+		return doc, exit, err
+	}
+	x, err := c.act(ctx, r)
+	return x, outcomeExit(x), err
 }
 
 // act waits for the action as long as it may, and says once on stderr if a person is waited for.

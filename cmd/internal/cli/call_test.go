@@ -85,6 +85,74 @@ func TestCallSendsArgsAsTheyAre(t *testing.T) {
 	contains(t, "stdout", out, `"error":"invalid_request"`)
 }
 
+// What is no JSON is told in words for whoever typed it, and is no call.
+func TestCallNoJSON(t *testing.T) {
+	w := newWorld(t)
+	w.agents(func(r api.Request) api.Response {
+		t.Errorf("%s %s was sent", r.Method, r.Params)
+		return api.Response{ID: r.ID, Error: api.Fail("internal", "")}
+	})
+	for args, says := range map[string]string{
+		`{"url":`: "it ends too early", ``: "it ends too early", `{url:1}`: "byte 2 is wrong there", `{'url':1}`: "byte 2 is wrong there",
+		`{} {}`: "something follows the value at byte 3", `{"url":"` + "\xff" + `"}`: "byte 9 is wrong there", `{"a":1,}`: "byte 8 is wrong there",
+	} {
+		out, _ := w.want(2, "", "call", "http_request", args)
+		contains(t, args, out, `"error":"invalid_request"`, "the arguments are no JSON: "+says)
+		lacks(t, args, out, "jsontext", "json:", "unexpected EOF", "unmarshal")
+	}
+	for line, says := range map[string]string{
+		`{"tool":1,"args":{}}`: "tool is no string", `{"tool":"x","args":{},"idempotencyKey":{}}`: "idempotencyKey is no string",
+		`{"tool":"x","args":{]}`: "byte 21 is wrong there", `{"tool":"x"`: "it ends too early",
+	} {
+		out, _ := w.want(2, line, "call", "-")
+		contains(t, line, out, "the line is no call: "+says)
+		lacks(t, line, out, "jsontext", "json:", "unmarshal", "Go ")
+	}
+}
+
+// Tools that only look answer as they do over MCP.
+func TestCallLooks(t *testing.T) {
+	w := newWorld(t)
+	w.agents(func(r api.Request) api.Response {
+		a := api.Response{ID: r.ID}
+		switch r.Method + " " + string(r.Params) {
+		case "targets {}", "targets ":
+			a.Result = jsontext.Value(`[{"name":"web","kind":"ssh","host":"h:22","confirm":"never"}]`)
+		case "session {}", "session ":
+			a.Result = jsontext.Value(`{"agentRun":"` + run1 + `","executionEpoch":"` + ep1 + `","state":"active","vault":"ready","grants":[]}`)
+		case `status {"action":"` + act1 + `"}`:
+			a.Action = ptr(finished("failed_remote"))
+		case `status {"action":"` + act2 + `","waitSeconds":40}`:
+			a.Error = api.Fail("action_unknown", "")
+		default:
+			t.Errorf("%s %s", r.Method, r.Params)
+		}
+		return a
+	})
+	for _, tt := range []struct {
+		tool, args string
+		exit       int
+		says       string
+	}{
+		{"list_targets", "{}", 0, `{"targets":[{"name":"web"`},
+		{"session_status", " {} ", 0, `{"agentRun":"` + run1},
+		{"action_status", `{"action":"` + act1 + `"}`, 1, `"outcome":"failed_remote"`},
+		{"action_status", `{"action":"` + act2 + `","waitSeconds":40}`, 1, `"error":"action_unknown"`},
+		{"list_targets", `{"a":1}`, 2, "list_targets takes no arguments"},
+		{"session_status", `[]`, 2, "session_status takes no arguments"},
+		{"action_status", `{}`, 2, `action_status takes {\"action\":ID}`},
+		{"action_status", `{"action":1}`, 2, "action_status takes"},
+		{"action_status", `{"action":"x","waitSeconds":41}`, 2, "from 0 to 40"},
+	} {
+		out, _ := w.want(tt.exit, "", "call", tt.tool, tt.args)
+		contains(t, tt.tool, out, tt.says)
+	}
+	out, _ := w.want(2, "", "call", "list_targets", "{}", "--idempotency-key", "k")
+	contains(t, "key", out, "takes no idempotency key")
+	out, _ = w.want(0, `{"tool":"list_targets","args":{}}`, "call", "-")
+	contains(t, "a line", out, `{"targets":[{"name":"web"`)
+}
+
 // A call that waits for a person says so once, on stderr, and goes on waiting.
 func TestCallWaits(t *testing.T) {
 	w := newWorld(t)

@@ -64,7 +64,7 @@ func parseCall(line []byte) (r api.ActionRequest, err error) {
 	for d.PeekKind() == '"' {
 		t, err := d.ReadToken()
 		if err != nil {
-			return r, err
+			return r, inWords(err)
 		}
 		name := t.String()
 		if seen[name] {
@@ -73,15 +73,15 @@ func parseCall(line []byte) (r api.ActionRequest, err error) {
 		seen[name] = true
 		v, err := d.ReadValue()
 		if err != nil {
-			return r, err
+			return r, inWords(err)
 		}
 		switch name {
 		case "tool":
-			err = json.Unmarshal(v, &r.Tool)
+			err = text(v, name, &r.Tool)
 		case "args":
 			r.Args = v.Clone()
 		case "idempotencyKey":
-			err = json.Unmarshal(v, &r.IdempotencyKey)
+			err = text(v, name, &r.IdempotencyKey)
 		default:
 			err = fmt.Errorf("unknown field %q", name)
 		}
@@ -90,7 +90,7 @@ func parseCall(line []byte) (r api.ActionRequest, err error) {
 		}
 	}
 	if _, err := d.ReadToken(); err != nil { // the closing brace
-		return r, err
+		return r, inWords(err)
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
 		return r, errors.New("something follows the object")
@@ -99,6 +99,13 @@ func parseCall(line []byte) (r api.ActionRequest, err error) {
 		return r, errors.New("args is missing")
 	}
 	return r, nil
+}
+
+func text(v jsontext.Value, name string, to *string) error {
+	if json.Unmarshal(v, to) != nil {
+		return fmt.Errorf("%s is no string", name)
+	}
+	return nil
 }
 
 // readLine reads one line without its newline; a line past the limit is read over and refused.

@@ -53,6 +53,8 @@ func (a *app) root() *cobra.Command {
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.vault(),
 		a.audit(), completion(), a.version(),
 	)
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.CompletionOptions.DisableDefaultCmd = true

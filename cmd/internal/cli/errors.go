@@ -75,6 +75,9 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		if refuse.Action != "" {
 			cause += " (" + refuse.Action + ")"
 		}
+		if list := listingOf(cmd); refuse.Code == "not_found" && list != "" {
+			next = "`" + list + "` lists what there is"
+		}
 	case errors.As(err, &wrong):
 		next, code = cmd.CommandPath()+" --help", exitUsage
 	case errors.As(err, &unread):
@@ -90,6 +93,25 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(a.err, "  next: %s\n", escape(next))
 	}
 	return code
+}
+
+// listingOf is the command that lists what cmd takes the name of; "": there is none.
+func listingOf(cmd *cobra.Command) string {
+	switch noun := cmd.Parent(); {
+	case cmd.Name() == "approve", cmd.Name() == "deny":
+		return "sp approvals"
+	case noun == nil:
+		return ""
+	case noun.Name() == "epoch":
+		return "sp run show RUN"
+	default:
+		for _, c := range noun.Commands() {
+			if c.Name() == "ls" {
+				return c.CommandPath()
+			}
+		}
+		return ""
+	}
 }
 
 // exactly takes the arguments that names lists, in that order.

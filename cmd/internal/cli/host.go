@@ -45,7 +45,7 @@ func (a *app) hostAdd() *cobra.Command {
 		if err := hostArgs(&args, key, argv); err != nil {
 			return err
 		}
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.proof(cmd.Context())
 		if err != nil {
 			return err
 		}

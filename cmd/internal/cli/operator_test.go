@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -152,14 +154,85 @@ func TestProof(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.operator(sample())
-	for _, args := range [][]string{{"unlock"}, {"init"}, {"secret", "rm", "x"}, {"host", "rm", "x"}, {"approve", ap1}, {"secret", "add", "x", "--kind", "bearer"}} {
+	for _, args := range [][]string{{"unlock"}, {"secret", "rm", "x"}, {"host", "rm", "x"}, {"approve", ap1}, {"secret", "add", "x", "--kind", "bearer"}} {
 		_, errs := w.want(1, "value or passphrase\n", args...)
 		contains(t, strings.Join(args, " "), errs, "sp: proof_required: there is no terminal", "--passphrase-fd")
 	}
 	for _, q := range w.asked {
-		if q.path != api.PathApprovalList {
+		if q.path != api.PathApprovalList && q.path != api.PathStatus {
 			t.Errorf("asked %s without a proof", q.path)
 		}
+	}
+	w = newWorld(t)
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}})
+	_, errs := w.want(1, "", "init")
+	contains(t, "init", errs, "sp: proof_required: there is no terminal")
+}
+
+// Nobody is asked for anything where no gateway runs, or its vault is in no state for the command.
+func TestReachedFirst(t *testing.T) {
+	commands := [][]string{{"init"}, {"unlock"}, {"unlock", "--recovery"}, {"secret", "add", "x", "--kind", "bearer"}, {"secret", "rm", "x"},
+		{"host", "add", "x", "--address", "a:1", "--user", "u", "--credential", "c", "--enrol"}, {"approve", ap1}, {"apply", "-"},
+		{"action", "resolve", act1, "--happened"}, {"audit", "witness", "rm", "u"}, {"vault", "release"}}
+	asking := func(w *world) {
+		w.env.tty = func() (*os.File, error) { t.Error("somebody was asked"); return nil, errors.New("no terminal") }
+		w.env.inTTY = true
+	}
+	w := newWorld(t)
+	asking(w)
+	for _, args := range commands {
+		_, errs := w.want(5, "", args...)
+		contains(t, strings.Join(args, " "), errs, "gateway_unreachable: no gateway answers", "sp up")
+	}
+	for vault, exits := range map[string][]int{
+		"absent": {-1, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+		"locked": {1, -1, -1, 4, 4, 4, 4, 4, 4, 4, -1},
+	} {
+		w := newWorld(t)
+		asking(w)
+		a := sample()
+		a[api.PathStatus] = api.Status{Vault: vault}
+		w.operator(a)
+		for i, args := range commands {
+			if exits[i] < 0 {
+				continue // this is what it is for
+			}
+			_, errs := w.want(exits[i], "", args...)
+			contains(t, vault+": "+strings.Join(args, " "), errs, map[int]string{1: "exists: there is a vault already\n  next: open it with `sp unlock`", 4: "vault_" + vault}[exits[i]])
+		}
+	}
+}
+
+// What names nothing says how to see what there is.
+func TestNotFound(t *testing.T) {
+	w := newWorld(t)
+	nothing := answers{api.PathStatus: api.Status{Vault: "ready"}, api.PathApprovalList: []api.Approval{}, api.PathRunList: []api.Run{}, api.PathGrantList: []api.Grant{}, api.PathActionList: []api.Action{}}
+	for _, path := range []string{api.PathCredentialRemove, api.PathTargetRemove, api.PathWitnessRemove, api.PathRunShow} {
+		nothing[path] = api.Fail("not_found", "")
+	}
+	w.operator(nothing)
+	for args, list := range map[string]string{
+		"secret rm x --passphrase-fd 3": "sp secret ls", "host rm x --passphrase-fd 3": "sp host ls", "audit witness rm x --passphrase-fd 3": "sp audit witness ls",
+		"approve x --passphrase-fd 3": "sp approvals", "deny x": "sp approvals", "run show x": "sp run ls", "run revoke x": "sp run ls",
+		"run show " + run1: "sp run ls", "grant revoke x": "sp grant ls", "epoch revoke x": "sp run show RUN",
+		"action show x": "sp action ls", "action resolve x --replay --passphrase-fd 3": "sp action ls",
+	} {
+		w.fds[3] = "pass"
+		_, errs := w.want(1, "", strings.Fields(args)...)
+		contains(t, args, errs, "sp: not_found: ", "  next: `"+list+"` lists what there is\n")
+	}
+}
+
+// A passphrase that is too short is told here, with what is wrong with it.
+func TestShortPassphrase(t *testing.T) {
+	w := newWorld(t)
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}})
+	w.fds[3] = "zwölfe7\n"
+	_, errs := w.want(1, "", "init", "--passphrase-fd", "3")
+	contains(t, "stderr", errs, "the new passphrase has 7 characters; it needs 8 or more", "next: choose a longer one")
+	lacks(t, "stderr", errs, "zwölf")
+	if w.count() != 0 {
+		t.Error("it was sent")
 	}
 }
 
@@ -336,6 +409,9 @@ func TestVersionAndCompletion(t *testing.T) {
 	contains(t, "version", out, `"version":"`, `"go":"go1.`)
 	out, _ = w.want(0, "", "version")
 	contains(t, "version", out, "sp ")
+	if flag, _ := w.want(0, "", "--version"); flag != out {
+		t.Errorf("--version says %q, version %q", flag, out)
+	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		out, _ := w.want(0, "", "completion", shell)
 		contains(t, shell, out, "__complete")

@@ -20,7 +20,7 @@ func TestInitPins(t *testing.T) {
 	w := newWorld(t)
 	b := newBook(t, w.dir, "sallyport/test")
 	b.close()
-	w.operator(answers{api.PathInit: created(b)})
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}, api.PathInit: created(b)})
 	w.fds[3] = "correct horse\n"
 	out, errs := w.want(0, "", "init", "--passphrase-fd", "3")
 	contains(t, "stdout", out, b.recovery, b.reader, b.fingerprint(), "Neither is shown again")
@@ -65,8 +65,8 @@ func TestInitJSON(t *testing.T) {
 	w := newWorld(t)
 	b := newBook(t, w.dir, "sallyport/test")
 	b.close()
-	w.operator(answers{api.PathInit: created(b)})
-	w.fds[3] = "p"
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}, api.PathInit: created(b)})
+	w.fds[3] = "long enough"
 	out, _ := w.want(0, "", "init", "--json", "--passphrase-fd", "3")
 	v := verdictOf(t, out)
 	for key, want := range map[string]string{"vaultId": "vlt_1", "recoveryIdentity": b.recovery, "readerIdentity": b.reader,
@@ -87,8 +87,8 @@ func TestInitOtherKey(t *testing.T) {
 	b.close()
 	c := created(b)
 	c.Fingerprint = "sha256:" + strings.Repeat("0", 64)
-	w.operator(answers{api.PathInit: c})
-	w.fds[3] = "p"
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}, api.PathInit: c})
+	w.fds[3] = "long enough"
 	out, errs := w.want(1, "", "init", "--passphrase-fd", "3")
 	contains(t, "stdout", out, b.recovery, b.reader)
 	contains(t, "stderr", errs, "pin audit key", b.fingerprint(), "sp audit pin")

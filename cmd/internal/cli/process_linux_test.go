@@ -190,17 +190,17 @@ func TestPromptEmpty(t *testing.T) {
 
 func TestPromptTwice(t *testing.T) {
 	w := newWorld(t)
-	w.operator(answers{api.PathInit: api.Fail("exists", "there is a vault")})
+	w.operator(answers{api.PathStatus: api.Status{Vault: "absent"}, api.PathInit: api.Fail("exists", "there is a vault")})
 	p := w.onTerminal(true, "init")
-	p.answer("new passphrase (8 characters or more): ", 1, "one\n")
-	p.answer("again: ", 1, "two\n")
+	p.answer("new passphrase (8 characters or more): ", 1, "one horse\n")
+	p.answer("again: ", 1, "two horses\n")
 	if exit, shown := p.end(); exit != 1 || !strings.Contains(shown, "differ") || w.count() != 0 {
 		t.Errorf("exit %d, shown %q, %d commands", exit, shown, w.count())
 	}
 	p = w.onTerminal(true, "init")
-	p.answer("new passphrase (8 characters or more): ", 1, "one\n")
-	p.answer("again: ", 1, "one\n")
-	if exit, _ := p.end(); exit != 1 || w.last(api.PathInit, nil).env.Proof.Value != "one" {
+	p.answer("new passphrase (8 characters or more): ", 1, "one horse\n")
+	p.answer("again: ", 1, "one horse\n")
+	if exit, _ := p.end(); exit != 1 || w.last(api.PathInit, nil).env.Proof.Value != "one horse" {
 		t.Errorf("exit %d", exit)
 	}
 }

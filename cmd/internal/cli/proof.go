@@ -21,9 +21,11 @@ const passphraseLimit = 4096
 
 // asker collects the operator's proof: from a descriptor, else at the terminal.
 type asker struct {
-	a   *app
-	fd  int // -1: ask at the terminal
-	was *api.Proof
+	a       *app
+	fd      int // -1: ask at the terminal
+	need    need
+	was     *api.Proof
+	reached bool // a gateway answered, its vault as needed
 }
 
 // asker adds the flag --passphrase-fd to cmd.
@@ -54,12 +56,15 @@ func recoveryFlag(cmd *cobra.Command, recovery *bool) {
 // slot is what opens a slot of the vault: the passphrase, or the recovery identity.
 func (p *asker) slot(ctx context.Context, recovery bool) (*api.Proof, error) {
 	if !recovery {
-		return p.proof(ctx, false)
+		return p.proof(ctx)
 	}
 	if err := p.early(); err != nil {
 		return nil, err
 	}
 	if p.was == nil {
+		if err := p.reach(ctx); err != nil {
+			return nil, err
+		}
 		secret, err := p.a.prompt(ctx, "recovery identity: ")
 		if err != nil {
 			return nil, err
@@ -71,31 +76,61 @@ func (p *asker) slot(ctx context.Context, recovery bool) (*api.Proof, error) {
 	return &api.Proof{Kind: "recovery", Value: strings.TrimSpace(p.was.Value)}, nil
 }
 
-// proof is the operator's proof. twice asks again, for a passphrase that is being set.
-func (p *asker) proof(ctx context.Context, twice bool) (*api.Proof, error) {
+// proof is the operator's proof.
+func (p *asker) proof(ctx context.Context) (*api.Proof, error) {
 	if err := p.early(); err != nil || p.was != nil {
 		return p.was, err
 	}
-	ask := "passphrase: "
-	if twice {
-		ask = "new passphrase (8 characters or more): "
+	if err := p.reach(ctx); err != nil {
+		return nil, err
 	}
-	secret, err := p.a.prompt(ctx, ask)
+	secret, err := p.a.prompt(ctx, "passphrase: ")
 	if err != nil {
 		return nil, err
 	}
-	if twice {
-		again, err := p.a.prompt(ctx, "again: ")
-		if err != nil {
-			return nil, err
-		}
-		defer clear(again)
-		if !bytes.Equal(secret, again) {
-			clear(secret)
-			return nil, &adviceError{errors.New("the two passphrases differ"), "try again"}
-		}
+	return proofOf(secret)
+}
+
+// leastPassphrase is how short a new passphrase may be, in characters. The gateway counts bytes.
+const leastPassphrase = 8
+
+// newProof is the proof that sets a passphrase: long enough, and asked for twice.
+func (p *asker) newProof(ctx context.Context) (*api.Proof, error) {
+	if err := p.early(); err != nil {
+		return nil, err
+	}
+	if p.was != nil {
+		return p.was, longEnough([]byte(p.was.Value))
+	}
+	if err := p.reach(ctx); err != nil {
+		return nil, err
+	}
+	secret, err := p.a.prompt(ctx, fmt.Sprintf("new passphrase (%d characters or more): ", leastPassphrase))
+	if err != nil {
+		return nil, err
+	}
+	if err := longEnough(secret); err != nil {
+		clear(secret)
+		return nil, err
+	}
+	again, err := p.a.prompt(ctx, "again: ")
+	if err != nil {
+		return nil, err
+	}
+	defer clear(again)
+	if !bytes.Equal(secret, again) {
+		clear(secret)
+		return nil, &adviceError{errors.New("the two passphrases differ"), "try again"}
 	}
 	return proofOf(secret)
+}
+
+func longEnough(secret []byte) error {
+	if n := utf8.RuneCount(secret); n > 0 && n < leastPassphrase {
+		return &adviceError{api.Fail("proof_required", fmt.Sprintf("the new passphrase has %d characters; it needs %d or more", n, leastPassphrase)),
+			"choose a longer one: whoever copies the vault can try passphrases at leisure"}
+	}
+	return nil
 }
 
 func proofOf(secret []byte) (*api.Proof, error) {

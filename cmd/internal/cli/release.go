@@ -24,6 +24,7 @@ quarantined, unless --accept-log-head says that the log is right as it is.`,
 		Args: exactly(),
 	}
 	ask := a.asker(cmd)
+	ask.need = needSome
 	cmd.Flags().BoolVar(&args.AcceptLogHead, "accept-log-head", false, "the log ends before what the vault has seen, or is gone: go on with it as it is")
 	recoveryFlag(cmd, &recovery)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

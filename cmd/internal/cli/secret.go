@@ -89,6 +89,11 @@ func (a *app) addSecret(ctx context.Context, ask *asker, args api.CredentialArgs
 		}
 		defer clear(phrase)
 	}
+	if a.inTTY {
+		if err := ask.reach(ctx); err != nil {
+			return err
+		}
+	}
 	value, err := a.value(ctx, args.Name+" (value): ", args.Kind == "ssh-key")
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (a *app) addSecret(ctx context.Context, ask *asker, args api.CredentialArgs
 	salted := client.Salt(all)
 	args.ValueLength, args.ValueDigest = salted.Len(), salted.Digest()
 
-	proof, err := ask.proof(ctx, false)
+	proof, err := ask.proof(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (a *app) remove(noun, path string) *cobra.Command {
 	cmd := &cobra.Command{Use: "rm NAME", Short: "Remove a " + noun, Args: exactly("NAME")}
 	ask := a.asker(cmd)
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		proof, err := ask.proof(cmd.Context(), false)
+		proof, err := ask.proof(cmd.Context())
 		if err != nil {
 			return err
 		}

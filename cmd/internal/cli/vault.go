@@ -25,10 +25,11 @@ nowhere. The log's public key is pinned for this user.`,
 		Args: exactly(),
 	}
 	ask := a.asker(cmd)
+	ask.need = needAbsent
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		proof, err := ask.proof(ctx, true)
+		proof, err := ask.newProof(ctx)
 		if err != nil {
 			return err
 		}
@@ -70,6 +71,7 @@ func (a *app) unlock() *cobra.Command {
 	var recovery bool
 	cmd := &cobra.Command{Use: "unlock", Short: "Unlock the vault", Args: exactly()}
 	ask := a.asker(cmd)
+	ask.need = needSome
 	recoveryFlag(cmd, &recovery)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		proof, err := ask.slot(cmd.Context(), recovery)

@@ -13,22 +13,34 @@ func (a *app) version() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Show sp's version", Args: exactly()}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.RunE = func(*cobra.Command, []string) error {
-		v := struct {
-			Version string `json:"version"`
-			Go      string `json:"go"`
-			OS      string `json:"os"`
-			Arch    string `json:"arch"`
-		}{"unknown", runtime.Version(), runtime.GOOS, runtime.GOARCH}
-		if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-			v.Version = b.Main.Version
-		}
 		if asJSON {
-			return a.document(v)
+			return a.document(versionNow())
 		}
-		fmt.Fprintf(a.out, "sp %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+		fmt.Fprintln(a.out, versionLine())
 		return nil
 	}
 	return cmd
+}
+
+type versionDocument struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func versionNow() versionDocument {
+	v := versionDocument{"unknown", runtime.Version(), runtime.GOOS, runtime.GOARCH}
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		v.Version = b.Main.Version
+	}
+	return v
+}
+
+// versionLine is what version and --version print.
+func versionLine() string {
+	v := versionNow()
+	return fmt.Sprintf("sp %s (%s, %s/%s)", v.Version, v.Go, v.OS, v.Arch)
 }
 
 func completion() *cobra.Command {

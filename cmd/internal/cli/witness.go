@@ -57,7 +57,7 @@ func (a *app) witnessRemove() *cobra.Command {
 
 // changeWitnesses adds or removes one, and shows which there are now.
 func (a *app) changeWitnesses(cmd *cobra.Command, ask *asker, path string, args any) error {
-	proof, err := ask.proof(cmd.Context(), false)
+	proof, err := ask.proof(cmd.Context())
 	if err != nil {
 		return err
 	}
