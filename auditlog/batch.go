@@ -24,10 +24,23 @@ type effect struct {
 	own     []byte
 }
 
+// blank is a batch to be read into. One is in use while the one before it waits to be covered; where somebody looks at
+// each, each is a new one.
+func (w *walker) blank() *batch {
+	if w.onBatch != nil {
+		return &batch{}
+	}
+	w.turns++
+	b := &w.pair[w.turns%2]
+	*b = batch{effects: b.effects[:0]}
+	return b
+}
+
 // readBatch reads the batch after from. It checks structure and chain, not the signature: what a later valid COMMIT
 // covers needs none of its own. io.EOF: the segment ends here. unfit: no whole batch lies here.
 func (w *walker) readBatch(f *frames, segment uint64, from mark) (*batch, error) {
-	b := &batch{off: f.off, after: from}
+	b := w.blank()
+	b.off, b.after = f.off, from
 	f.link(from.head)
 	typ, body, err := f.next()
 	if err != nil {

@@ -26,10 +26,14 @@ const (
 	killWriters = 32
 )
 
-// TestMain lets the test binary be the writer that gets killed.
+// TestMain lets the test binary be the writer that gets killed, or the one whose memory or pace is measured.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killEnv); dir != "" {
-		if err := writeUntilKilled(dir); err != nil {
+	for env, do := range map[string]func(dir string) error{killEnv: writeUntilKilled, memoryEnv: verifyAndMeasure, appendEnv: appendAndMeasure} {
+		dir := os.Getenv(env)
+		if dir == "" {
+			continue
+		}
+		if err := do(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

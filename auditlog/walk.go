@@ -19,6 +19,8 @@ type walker struct {
 	every  bool // check each COMMIT's signatures and root, not only a segment's first and last
 	owed   *owed
 	frames *frames
+	pair   [2]batch // read in turns, see blank
+	turns  int
 	hooks
 }
 
