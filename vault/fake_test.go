@@ -1,11 +1,16 @@
 package vault_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 
 	"sallyport/vault"
 )
@@ -20,10 +25,12 @@ type memory struct {
 	rows     map[string]vault.Row
 	counter  uint64
 	batches  [][]byte
-	refuse   bool          // Commit fails and writes nothing
-	lie      bool          // Commit writes and fails all the same
-	entered  chan struct{} // if set: one token for each Load and Commit that has begun,
-	released chan struct{} // and each waits for a token here before it returns
+	boxes    map[string][]byte // of Seal with the use "use", by additional data
+	spoil    func([]vault.Row) // what a disk does to a new database
+	refuse   bool              // Commit fails and writes nothing
+	lie      bool              // Commit writes and fails all the same
+	entered  chan struct{}     // if set: one token for each Load and Commit that has begun,
+	released chan struct{}     // and each waits for a token here before it returns
 }
 
 func newMemory() *memory { return &memory{rows: map[string]vault.Row{}} }
@@ -93,6 +100,71 @@ func (m *memory) Commit(_ context.Context, base uint64, put []vault.Row, drop []
 	return nil
 }
 
+// dump is what Copy writes.
+type dump struct {
+	Rows    []vault.Row
+	Counter uint64
+}
+
+func (m *memory) Copy(ctx context.Context) (io.ReadCloser, error) {
+	rows, counter, err := m.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(dump{rows, counter})
+	return io.NopCloser(bytes.NewReader(b)), err
+}
+
+func (m *memory) Swap(ctx context.Context, s vault.Swap) error {
+	rows, base, err := m.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if s.From != nil {
+		var d dump
+		b, err := io.ReadAll(io.LimitReader(s.From, s.Limit+1))
+		if err != nil {
+			return fmt.Errorf("%w: %w", vault.ErrInvalid, err)
+		}
+		if int64(len(b)) > s.Limit {
+			return fmt.Errorf("too long: %w", vault.ErrInvalid)
+		}
+		if err := json.Unmarshal(b, &d); err != nil {
+			return fmt.Errorf("%w: %w", vault.ErrInvalid, err)
+		}
+		rows, base = d.Rows, d.Counter
+	}
+	next, counter, err := s.Edit(rows, base)
+	if err != nil {
+		return err
+	}
+	boxes := map[string][]byte{}
+	for ad, box := range m.boxes {
+		if boxes[ad], err = s.Reseal("use", []byte(ad), box); err != nil {
+			boxes[ad] = box
+		}
+	}
+	if m.spoil != nil {
+		m.spoil(next)
+	}
+	if err := s.Verify(next, counter); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows, m.counter, m.boxes = map[string]vault.Row{}, counter, boxes
+	for _, r := range next {
+		m.rows[r.ID] = r
+	}
+	if s.Also != nil {
+		m.batches = append(m.batches, s.Also)
+	}
+	if m.lie {
+		return errDisk
+	}
+	return nil
+}
+
 func (m *memory) fail(refuse, lie bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,4 +213,19 @@ func lent(t testing.TB, v *vault.Vault, r vault.Ref) (string, error) {
 		return nil
 	})
 	return got, err
+}
+
+// clone is a copy that nothing done to m changes.
+func (m *memory) clone() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &memory{rows: map[string]vault.Row{}, counter: m.counter, boxes: map[string][]byte{}}
+	for id, r := range m.rows {
+		r.Data = slices.Clone(r.Data)
+		c.rows[id] = r
+	}
+	for ad, box := range m.boxes {
+		c.boxes[ad] = slices.Clone(box)
+	}
+	return c
 }

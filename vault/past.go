@@ -48,6 +48,15 @@ func (k *keys) openPast(r Row) error {
 	return nil
 }
 
+// copy returns keys with memory of their own, and their past.
+func (k *keys) copy() *keys {
+	c := newKeys(k.dek(), k.vault, k.generation)
+	for _, p := range k.past {
+		c.past = append(c.past, p.copy())
+	}
+	return c
+}
+
 // next are keys of a later generation that remember those of before: k, its
 // past, and what others remember. dek nil: k's own.
 func (k *keys) next(dek []byte, generation uint64, others ...*keys) *keys {

@@ -37,6 +37,14 @@ func newID() (i id) {
 
 func (i id) String() string { return hex.EncodeToString(i[:]) }
 
+func parseID(s string) (i id, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(i) {
+		return id{}, fmt.Errorf("id of %d characters: %w", len(s), ErrInvalid)
+	}
+	return id(b), nil
+}
+
 // sealSlot makes the slot row that hands k to whoever opens it as r. It has no
 // version yet.
 func sealSlot(k *keys, slot id, r age.Recipient) (Row, error) {

@@ -65,7 +65,6 @@ func (v *Vault) Slots() []Slot {
 	for i, s := range v.in.slots {
 		out[i] = Slot{s.ID, s.Kind, s.Created}
 	}
-	slices.SortStableFunc(out, func(a, b Slot) int { return a.Created.Compare(b.Created) })
 	return out
 }
 
@@ -189,8 +188,7 @@ func (v *Vault) copyKeys() (*keys, error) {
 	if v.in == nil {
 		return nil, v.refusal()
 	}
-	k := v.in.keys
-	return newKeys(k.dek(), k.vault, k.generation), nil
+	return v.in.keys.copy(), nil
 }
 
 func checkSlots(slots []slot) error {

@@ -1,6 +1,12 @@
 package vault
 
-import "io"
+import (
+	"bytes"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"slices"
+)
 
 // Swap is what Store.Swap is asked for. Its functions are called once each, in
 // this order, but Reseal once for each box.
@@ -81,4 +87,79 @@ func (next *interior) rows() ([]Row, error) {
 		next.manifest.add(next.keys, r)
 	}
 	return append(rows, next.sealManifest()), nil
+}
+
+// same says whether two interiors hold the same entries and slots.
+func same(a, b *interior) error {
+	for t, entries := range a.entries {
+		if len(entries) != len(b.entries[t]) {
+			return fmt.Errorf("%d entries of %s, not %d", len(b.entries[t]), t, len(entries))
+		}
+		for name, h := range entries {
+			o := b.entries[t][name]
+			if o.ID != h.ID || o.Version != h.Version || !h.alike(a.keys, o, b.keys) {
+				return fmt.Errorf("row %s differs", h.ID)
+			}
+		}
+	}
+	if len(a.slots) != len(b.slots) {
+		return fmt.Errorf("%d slots, not %d", len(b.slots), len(a.slots))
+	}
+	for i := range a.slots {
+		if !slices.ContainsFunc(b.slots, func(s slot) bool { return s.is(a.slots[i].row) }) {
+			return fmt.Errorf("slot %s differs", a.slots[i].ID)
+		}
+	}
+	return nil
+}
+
+// alike compares label and value of two rows, each under its own key.
+func (h held) alike(k *keys, o held, ok *keys) bool {
+	a, err := k.label(h.Row)
+	if err != nil {
+		return false
+	}
+	b, err := ok.label(o.Row)
+	if err != nil || !bytes.Equal(a, b) {
+		return false
+	}
+	_, x, err := split(h.Data)
+	if err != nil {
+		return false
+	}
+	_, y, err := split(o.Data)
+	if err != nil || len(x) == 0 || len(y) == 0 {
+		return err == nil && len(x) == len(y)
+	}
+	m, n := newPages(len(h.Data)), newPages(len(o.Data))
+	defer m.wipe()
+	defer n.wipe()
+	if a, err = k.value(h.Row, m.b); err != nil {
+		return false
+	}
+	b, err = ok.value(o.Row, n.b)
+	return err == nil && subtle.ConstantTimeCompare(a, b) == 1
+}
+
+// verify opens rows with each of these keys, checks all of them, and compares
+// them with what they were made from.
+func (in *interior) verify(rows []Row, base uint64, with []Key) error {
+	for _, k := range with {
+		got, _, err := openSlot(rows, k, func(k *keys, s Row) bool { return belongs(rows, k, s) })
+		if err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+		defer got.wipe()
+		read, forged, err := audit(rows, base, got)
+		if err == nil && len(forged) > 0 {
+			err = fmt.Errorf("%d rows do not open", len(forged))
+		}
+		if err == nil {
+			err = same(in, read)
+		}
+		if err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,9 +1,11 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Unlock opens a slot with k, checks every stored row and makes the vault
@@ -152,6 +154,8 @@ func audit(rows []Row, base uint64, k *keys) (*interior, []string, error) {
 		return nil, nil, fmt.Errorf("manifest covers %d rows, store holds %d genuine ones that do not match it", stored.rows, found.rows)
 	}
 	in.manifest = stored
+	at := func(s slot) int { return slices.IndexFunc(slots, func(l listed) bool { return l.ID == s.ID }) }
+	slices.SortFunc(in.slots, func(a, b slot) int { return cmp.Compare(at(a), at(b)) })
 	return in, forged, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -64,6 +65,17 @@ type Store interface {
 	// transaction, durable on return. It returns ErrConflict, having changed
 	// nothing, if the stored counter isn't base or a row of drop isn't there.
 	Commit(ctx context.Context, base uint64, put []Row, drop []string, also []byte) error
+	// Copy returns the whole database as of one moment before it returns. The
+	// reader lasts until it is closed.
+	Copy(ctx context.Context) (io.ReadCloser, error)
+	// Swap makes another database and puts it in the place of the present one
+	// in one step, durable on return. Killed at any time, there is the one or
+	// the other, whole. No write of anybody's is lost between. If s.From isn't
+	// nil, all grants in it are ended, and what of the present database must
+	// outlive it (the state of runs, batches not yet in the log) is carried
+	// over. An error leaves the present one, unless it came after that step.
+	// ErrInvalid: From is too long or no such database.
+	Swap(ctx context.Context, s Swap) error
 }
 
 // Vault is safe for concurrent use. Locks are taken in the order flight,
@@ -169,6 +181,9 @@ func (v *Vault) publish(in *interior, closes uint64, forged []string) error {
 			v.seen.Store(&view{state: Locked})
 		}
 		return v.refusal()
+	}
+	if v.in != nil {
+		v.in.wipe()
 	}
 	v.in = in
 	v.seen.Store(&view{state: Ready, snapshot: in.snapshot(), forged: forged})

@@ -68,6 +68,7 @@ func (d *DB) ResetApplied(ctx context.Context, seq uint64) error {
 
 // Applied returns the log sequence that Redo has covered.
 func (d *DB) Applied(ctx context.Context) (seq uint64, err error) {
+	defer d.use()()
 	if err := d.r.QueryRowContext(ctx, `SELECT seq FROM log_applied WHERE one = 1`).Scan(&seq); err != nil {
 		return 0, fmt.Errorf("read applied sequence: %w", err)
 	}
@@ -106,6 +107,7 @@ func (d *DB) Unresolved(ctx context.Context) ([]Action, error) {
 }
 
 func (d *DB) actions(ctx context.Context, tail string, args ...any) ([]Action, error) {
+	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (a Action, err error) {
 		var started, finished int64
 		err = rs.Scan(&a.ID, &a.Run, &a.Epoch, &a.State, &a.Outcome, &a.Seq, &started, &finished,
@@ -123,6 +125,7 @@ func (d *DB) actions(ctx context.Context, tail string, args ...any) ([]Action, e
 // before. sealed is the same under the vault's keys, or whatever the caller
 // put there.
 func (d *DB) Anchor(ctx context.Context) (seq uint64, head, sealed []byte, err error) {
+	defer d.use()()
 	if err := d.r.QueryRowContext(ctx, `SELECT seq, head, sealed FROM log_anchor WHERE one = 1`).Scan(&seq, &head, &sealed); err != nil {
 		return 0, nil, nil, fmt.Errorf("read anchor: %w", err)
 	}

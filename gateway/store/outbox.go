@@ -61,6 +61,7 @@ func notNil(b []byte) []byte {
 
 // Pending returns the batches that the log does not have yet, oldest first.
 func (d *DB) Pending(ctx context.Context) ([]Batch, error) {
+	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (b Batch, err error) {
 		var id []byte
 		if err := rs.Scan(&id, &b.Sealed, &b.Body); err != nil {

@@ -114,6 +114,7 @@ func (t *Tx) EndAllGrants(state string, at time.Time) (int64, error) {
 
 // Runs returns all runs, oldest first.
 func (d *DB) Runs(ctx context.Context) ([]Run, error) {
+	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (r Run, err error) {
 		var opened, changed int64
 		err = rs.Scan(&r.ID, &r.State, &opened, &changed, &r.Sealed)
@@ -128,6 +129,7 @@ func (d *DB) Runs(ctx context.Context) ([]Run, error) {
 
 // Epochs returns a run's epochs, oldest first.
 func (d *DB) Epochs(ctx context.Context, run string) ([]Epoch, error) {
+	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (e Epoch, err error) {
 		var opened, ended int64
 		err = rs.Scan(&e.ID, &e.Run, &e.State, &opened, &ended, &e.Sealed)
@@ -142,6 +144,7 @@ func (d *DB) Epochs(ctx context.Context, run string) ([]Epoch, error) {
 
 // Grants returns a run's grants, oldest first.
 func (d *DB) Grants(ctx context.Context, run string) ([]Grant, error) {
+	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (g Grant, err error) {
 		var issued, ended int64
 		err = rs.Scan(&g.ID, &g.Run, &g.Epoch, &g.State, &issued, &ended, &g.Sealed)

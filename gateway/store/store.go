@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
@@ -29,13 +30,19 @@ import (
 var (
 	ErrNewer    = errors.New("database was written by a newer program")
 	ErrConflict = vault.ErrConflict // a guarded change found another state
-	ErrInvalid  = errors.New("malformed")
+	ErrInvalid  = vault.ErrInvalid  // malformed, or too much
+	ErrInUse    = errors.New("database is open in another program")
 )
 
-// DB is safe for concurrent use.
+// DB is safe for concurrent use. Locks are taken in the order of the fields.
 type DB struct {
-	w *sql.DB // one connection
-	r *sql.DB
+	path    string
+	swaps   sync.Mutex   // one Swap at a time
+	copies  sync.Mutex   // one copy in the making
+	changes sync.RWMutex // a Swap excludes changes while it builds,
+	pools   sync.RWMutex // and everything while it puts its file in place
+	w       *sql.DB      // one connection
+	r       *sql.DB
 }
 
 var _ vault.Store = (*DB)(nil)
@@ -48,13 +55,16 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	if err := errors.Join(clean(path+nextSuffix), clean(path+copySuffix)); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := refuseNewer(ctx, path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{}
+	d := &DB{path: path}
 	if d.w, err = connect(path, "rwc", 1); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -69,10 +79,18 @@ func Open(ctx context.Context, path string) (*DB, error) {
 
 // Close writes the WAL back and closes.
 func (d *DB) Close() error {
+	d.pools.Lock()
+	defer d.pools.Unlock()
 	if err := errors.Join(d.r.Close(), d.w.Close()); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
 	return nil
+}
+
+// use keeps the pools as they are until the func it returns is called.
+func (d *DB) use() func() {
+	d.pools.RLock()
+	return d.pools.RUnlock
 }
 
 // connect opens a pool of n connections. The path is escaped: SQLite reads it
@@ -113,6 +131,11 @@ func private(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	return syncFolder(path)
+}
+
+// syncFolder makes durable what names the folder of path holds.
+func syncFolder(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err

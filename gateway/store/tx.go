@@ -18,6 +18,9 @@ type Tx struct {
 // Change runs f in one transaction, durable on return. If f returns an error
 // or panics, nothing is changed.
 func (d *DB) Change(ctx context.Context, f func(*Tx) error) error {
+	d.changes.RLock()
+	defer d.changes.RUnlock()
+	defer d.use()()
 	tx, err := d.w.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("change database: %w", err)

@@ -26,6 +26,7 @@ func bounded(ctx context.Context, tx *sql.Tx) error {
 
 // Load is vault.Store's.
 func (d *DB) Load(ctx context.Context) ([]vault.Row, uint64, error) {
+	defer d.use()()
 	tx, err := d.r.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, fmt.Errorf("load vault: %w", err)
@@ -63,27 +64,32 @@ func (d *DB) Commit(ctx context.Context, base uint64, put []vault.Row, drop []st
 				return fmt.Errorf("drop row: %w", err)
 			}
 		}
-		for _, r := range put {
-			version, err := number(r.Version)
-			if err != nil {
-				return fmt.Errorf("put row: %w", err)
-			}
-			if err := t.one(`INSERT INTO vault_rows (id, class, version, data) VALUES (?, ?, ?, ?)
-				ON CONFLICT (id) DO UPDATE SET version = excluded.version, data = excluded.data
-				WHERE class = excluded.class`, r.ID, r.Table, version, r.Data); err != nil {
-				return fmt.Errorf("put row: %w", err)
-			}
-		}
-		if err := bounded(t.ctx, t.tx); err != nil {
-			return err
-		}
-		if also == nil {
-			return nil
-		}
-		b, err := ParseBatch(also)
-		if err != nil {
-			return err
-		}
-		return t.Outbox(b)
+		return t.store(put, also)
 	})
+}
+
+// store writes rows and a batch, within the bounds.
+func (t *Tx) store(put []vault.Row, also []byte) error {
+	for _, r := range put {
+		version, err := number(r.Version)
+		if err != nil {
+			return fmt.Errorf("put row: %w", err)
+		}
+		if err := t.one(`INSERT INTO vault_rows (id, class, version, data) VALUES (?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET version = excluded.version, data = excluded.data
+			WHERE class = excluded.class`, r.ID, r.Table, version, r.Data); err != nil {
+			return fmt.Errorf("put row: %w", err)
+		}
+	}
+	if err := bounded(t.ctx, t.tx); err != nil {
+		return err
+	}
+	if also == nil {
+		return nil
+	}
+	b, err := ParseBatch(also)
+	if err != nil {
+		return err
+	}
+	return t.Outbox(b)
 }
