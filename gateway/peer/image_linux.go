@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -102,6 +103,9 @@ func (im *image) same(pid int) error {
 	if im.auxv != nil {
 		var buf [auxvMax]byte
 		now, err := im.readAuxv(buf[:])
+		if errors.Is(err, unix.EACCES) && errors.Is(im.replaced(), ErrGone) {
+			return ErrGone // its files are root's once it has given up its memory
+		}
 		if err != nil {
 			return err
 		}

@@ -146,6 +146,7 @@ func startTime(ticks uint64) (time.Time, error) {
 type status struct {
 	tracer    int
 	ruid, uid uint32 // real, effective
+	locked    bool   // pages that may not be swapped out
 }
 
 func readStatus(pid int) (status, error) {
@@ -179,6 +180,8 @@ func parseStatus(b []byte) (status, error) {
 			}
 			s.ruid, s.uid = uint32(r), uint32(e)
 			found++
+		case name == "VmLck" && len(f) > 0: // a zombie has none
+			s.locked = f[0] != "0"
 		}
 	}
 	if found != 2 {

@@ -35,9 +35,9 @@ func TestParseStatRefuses(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	const good = "Name:\tTracerPid:\\n9\nTracerPid:\t12\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n"
+	const good = "Name:\tTracerPid:\\n9\nTracerPid:\t12\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nVmLck:\t       8 kB\n"
 	got, err := parseStatus([]byte(good))
-	if want := (status{12, 1, 2}); err != nil || got != want {
+	if want := (status{12, 1, 2, true}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, s := range []string{"", "Name:\tsp\n", "TracerPid:\t1\n", "Uid:\t1\t2\t3\t4\n",

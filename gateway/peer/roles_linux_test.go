@@ -40,6 +40,7 @@ func roles() map[string]func(args []string) error {
 		"receive": receive,
 		"start":   start,
 		"leave":   leave,
+		"hold":    hold,
 		"leave-alone": func(args []string) error {
 			x := exec.Command(args[0], args[1:]...)
 			x.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ type scene struct {
 	sockets map[string]socket   // by socket:[N], of the processes looked at
 	nets    []int               // a process in each network that has a socket of theirs
 	agents  []string            // where their environment says that an agent listens
+	walk    scratch
 }
 
 // holder has a descriptor on something.
@@ -31,10 +31,11 @@ type holder struct {
 }
 
 // descriptors lists what a process has open, and notes what must be looked for.
-func (sc *scene) descriptors(pid int) ([]Descriptor, error) {
+func (sc *scene) descriptors(h handle) ([]Descriptor, error) {
+	pid := h.pid
 	out := []Descriptor{}
 	n := 0
-	err := eachDescriptor(pid, func(dir int, name string, fd int, target []byte) bool {
+	err := sc.walk.each(pid, func(dir int, name string, fd int, target []byte) bool {
 		if n++; n > descriptorsMax {
 			return false
 		}
@@ -52,7 +53,7 @@ func (sc *scene) descriptors(pid int) ([]Descriptor, error) {
 				sc.sockets = make(map[string]socket)
 			}
 			if _, ok := sc.sockets[d.Target]; !ok {
-				sc.sockets[d.Target] = socket{}
+				sc.sockets[d.Target] = h.socket(fd)
 				sc.nets = append(sc.nets, pid)
 			}
 		}
@@ -95,7 +96,7 @@ func (sc *scene) look() (unseen []string) {
 	}
 	links, hidden := 0, 0
 	for _, pid := range all {
-		err := eachDescriptor(pid, func(dir int, name string, fd int, target []byte) bool {
+		err := sc.walk.each(pid, func(dir int, name string, fd int, target []byte) bool {
 			if links++; links > linksMax {
 				return false
 			}
@@ -113,7 +114,7 @@ func (sc *scene) look() (unseen []string) {
 			sc.ends[string(target)] = append(sc.ends[string(target)], h)
 			return true
 		})
-		if err != nil && errno(err) != unix.ENOENT && errno(err) != unix.ESRCH {
+		if err != nil && err != unix.ENOENT && err != unix.ESRCH {
 			hidden++
 		}
 		if links > linksMax {
@@ -126,32 +127,36 @@ func (sc *scene) look() (unseen []string) {
 	return unseen
 }
 
-// eachDescriptor calls f with each descriptor of a process until it says no.
-func eachDescriptor(pid int, f func(dir int, name string, fd int, target []byte) bool) error {
-	dir, err := os.Open(procPath(pid, "fd"))
+// scratch is what one walk over descriptors needs, reused from process to process.
+type scratch struct {
+	entries [16 << 10]byte
+	target  [maxLinkBytes]byte
+	names   []string
+}
+
+// each calls f with each descriptor of a process until it says no. target is
+// valid during the call.
+func (sc *scratch) each(pid int, f func(dir int, name string, fd int, target []byte) bool) error {
+	dir, err := unix.Open(procPath(pid, "fd"), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return errno(err)
+		return err
 	}
-	defer dir.Close()
-	at := int(dir.Fd())
-	buf := make([]byte, maxLinkBytes)
+	defer unix.Close(dir)
 	for {
-		names, err := dir.Readdirnames(1024)
-		for _, name := range names {
-			fd, e := strconv.Atoi(name)
-			if e != nil {
+		n, err := unix.Getdents(dir, sc.entries[:])
+		if err != nil || n <= 0 {
+			return err
+		}
+		_, _, sc.names = unix.ParseDirent(sc.entries[:n], -1, sc.names[:0])
+		for _, name := range sc.names {
+			fd, err := strconv.Atoi(name)
+			if err != nil {
 				continue
 			}
-			target, e := link(at, name, buf)
-			if e == nil && !f(at, name, fd, target) {
+			m, err := unix.Readlinkat(dir, name, sc.target[:])
+			if err == nil && !f(dir, name, fd, sc.target[:m]) {
 				return nil
 			}
-		}
-		if len(names) == 0 {
-			if err != nil && err.Error() == "EOF" {
-				err = nil
-			}
-			return errno(err)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Snapshot looks at p without touching it. ErrGone if it has ended, a zombie
@@ -76,7 +74,7 @@ func (p *Process) portrait(sc *scene) (s Snapshot, err error) {
 		}
 	}
 	slices.Sort(s.Variables)
-	s.Descriptors, err = sc.descriptors(pid)
+	s.Descriptors, err = sc.descriptors(p.handle)
 	gap("descriptors", err)
 	s.Children, err = kinOf(p.handle.children())
 	gap("children", err)
@@ -106,7 +104,11 @@ func (h handle) kin() (Kin, error) {
 	if err != nil {
 		return Kin{}, err
 	}
-	k := Kin{PID: h.pid, PPID: st.ppid, PGID: st.pgid, SID: st.sid, Stat: st.letters(h.pid), Comm: st.comm, Command: commandLine(h.pid)}
+	us, err := readStatus(h.pid)
+	if err != nil {
+		return Kin{}, err
+	}
+	k := Kin{PID: h.pid, PPID: st.ppid, PGID: st.pgid, SID: st.sid, Stat: st.letters(h.pid, us.locked), Comm: st.comm, Command: commandLine(h.pid)}
 	if k.Start, err = startTime(st.start); err != nil {
 		return Kin{}, err
 	}
@@ -121,14 +123,17 @@ func (h handle) kin() (Kin, error) {
 	return k, nil
 }
 
-// letters is the STAT column of ps(1), without L.
-func (st stat) letters(pid int) string {
+// letters is the STAT column of ps(1).
+func (st stat) letters(pid int, locked bool) string {
 	s := string(st.state)
 	switch {
 	case st.nice < 0:
 		s += "<"
 	case st.nice > 0:
 		s += "N"
+	}
+	if locked {
+		s += "L"
 	}
 	if st.sid == pid {
 		s += "s"
@@ -153,13 +158,4 @@ func elapsed(d time.Duration) string {
 		return fmt.Sprintf("%02d:%02d:%02d", h, m, s)
 	}
 	return fmt.Sprintf("%02d:%02d", m, s)
-}
-
-// link reads the target of one descriptor in an open folder below /proc.
-func link(dir int, name string, buf []byte) ([]byte, error) {
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return nil, err
-	}
-	return buf[:n], nil
 }

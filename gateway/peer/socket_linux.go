@@ -2,7 +2,6 @@ package peer
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -21,6 +20,61 @@ type socket struct {
 	peer                        string // socket:[N] of a local socket's other end
 }
 
+// socket asks a copy of the process's socket for its addresses; the zero value if
+// it is a local one, or where Yama forbids the copy. The kernel's tables, the
+// other way, cost milliseconds each on a machine with much memory.
+func (h handle) socket(fd int) (s socket) {
+	var c int
+	if h.do(func(pidfd int) (err error) { c, err = unix.PidfdGetfd(pidfd, fd, 0); return err }) != nil {
+		return s
+	}
+	defer unix.Close(c)
+	domain, err := unix.GetsockoptInt(c, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain != unix.AF_INET && domain != unix.AF_INET6 {
+		return s
+	}
+	protocol, err := unix.GetsockoptInt(c, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	switch {
+	case err != nil:
+		return s
+	case protocol == unix.IPPROTO_TCP:
+		s.class = ClassTCP
+		if info, err := unix.GetsockoptTCPInfo(c, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && int(info.State) < len(tcpStates) {
+			s.state = tcpStates[info.State]
+		}
+	case protocol == unix.IPPROTO_UDP:
+		s.class = ClassUDP
+	default:
+		s.class = ClassSocket
+	}
+	if a, err := unix.Getsockname(c); err == nil {
+		s.local = addrPort(a)
+	}
+	if a, err := unix.Getpeername(c); err == nil {
+		s.remote = addrPort(a)
+	}
+	return s
+}
+
+func addrPort(a unix.Sockaddr) string {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return address(a.Addr[:], a.Port)
+	case *unix.SockaddrInet6:
+		return address(a.Addr[:], a.Port)
+	}
+	return ""
+}
+
+// address is "" for one that is all zero.
+func address(b []byte, port int) string {
+	a, ok := netip.AddrFromSlice(b)
+	if !ok || a.IsUnspecified() && port == 0 {
+		return ""
+	}
+	return netip.AddrPortFrom(a.Unmap(), uint16(port)).String()
+}
+
 // name finds out what the sockets are. It says what it could not see.
 func (sc *scene) name() (unseen []string) {
 	diag, err := openDiag()
@@ -28,7 +82,10 @@ func (sc *scene) name() (unseen []string) {
 		unseen = append(unseen, "local sockets: "+errno(err).Error())
 	} else {
 		defer unix.Close(diag.fd)
-		for target := range sc.sockets {
+		for target, known := range sc.sockets {
+			if known.class != "" {
+				continue
+			}
 			s, peer, err := diag.local(target)
 			if err != nil {
 				continue // none of our network, or not local
@@ -51,6 +108,9 @@ func (sc *scene) name() (unseen []string) {
 		}
 		seen[st.Ino] = true
 		for _, f := range []string{"tcp", "tcp6", "udp", "udp6"} {
+			if !sc.nameless() {
+				break
+			}
 			if b, err := procFileUpTo(pid, "net/"+f, netFileMax); err == nil {
 				sc.internet(string(b), strings.TrimSuffix(f, "6"))
 			}
@@ -96,24 +156,20 @@ func (sc *scene) internet(table, class string) {
 // endpoint reads ADDRESS:PORT in hexadecimal, the address in words of the
 // machine's byte order; "" for one that is all zero, or malformed.
 func endpoint(s string) string {
-	address, port, _ := strings.Cut(s, ":")
+	words, port, _ := strings.Cut(s, ":")
 	p, err := strconv.ParseUint(port, 16, 16)
-	if err != nil || len(address)%8 != 0 {
+	if err != nil || len(words)%8 != 0 {
 		return ""
 	}
 	var b []byte
-	for ; len(address) > 0; address = address[8:] {
-		w, err := strconv.ParseUint(address[:8], 16, 32)
+	for ; len(words) > 0; words = words[8:] {
+		w, err := strconv.ParseUint(words[:8], 16, 32)
 		if err != nil {
 			return ""
 		}
 		b = binary.NativeEndian.AppendUint32(b, uint32(w))
 	}
-	a, ok := netip.AddrFromSlice(b)
-	if !ok || a.IsUnspecified() && p == 0 {
-		return ""
-	}
-	return netip.AddrPortFrom(a.Unmap(), uint16(p)).String()
+	return address(b, int(p))
 }
 
 // paths reads /proc/PID/net/unix: addresses, and no peers.
@@ -167,96 +223,4 @@ func (sc *scene) localClass(k socket, ends []holder) string {
 		address = k.local
 	}
 	return socketClass(address, sc.agents, holders)
-}
-
-// diag asks the kernel about local sockets (sock_diag(7)), one at a time.
-type diag struct{ fd int }
-
-func openDiag() (diag, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return diag{}, err
-	}
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
-		unix.Close(fd)
-		return diag{}, err
-	}
-	return diag{fd}, nil
-}
-
-// Of linux/unix_diag.h.
-const (
-	showName, showPeer         = 1, 4
-	attrName, attrPeer         = 0, 2
-	diagHeader, diagBody       = 16, 24 // nlmsghdr; unix_diag_req
-	diagMessage                = 16     // unix_diag_msg
-	stateEstablished, stListen = 1, 10
-)
-
-var errNoSocket = errors.New("no such socket")
-
-// local asks for the local socket that a descriptor's target names.
-func (d diag) local(target string) (s socket, peer uint32, err error) {
-	ino, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]"), 10, 32)
-	if err != nil {
-		return s, 0, errNoSocket
-	}
-	e := binary.NativeEndian
-	req := make([]byte, diagHeader+diagBody)
-	e.PutUint32(req, uint32(len(req)))
-	e.PutUint16(req[4:], unix.SOCK_DIAG_BY_FAMILY)
-	e.PutUint16(req[6:], unix.NLM_F_REQUEST)
-	req[diagHeader] = unix.AF_UNIX
-	e.PutUint32(req[diagHeader+4:], ^uint32(0)) // states
-	e.PutUint32(req[diagHeader+8:], uint32(ino))
-	e.PutUint32(req[diagHeader+12:], showName|showPeer)
-	e.PutUint64(req[diagHeader+16:], ^uint64(0)) // whatever its cookie
-	if err := unix.Sendto(d.fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return s, 0, err
-	}
-	buf := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(d.fd, buf, 0)
-	if err != nil {
-		return s, 0, err
-	}
-	return parseDiag(buf[:n])
-}
-
-// parseDiag reads one answer of the kernel.
-func parseDiag(b []byte) (s socket, peer uint32, err error) {
-	e := binary.NativeEndian
-	if len(b) < diagHeader+diagMessage || e.Uint16(b[4:]) != unix.SOCK_DIAG_BY_FAMILY {
-		return s, 0, errNoSocket
-	}
-	s.class = ClassLocal
-	connected := false
-	switch b[diagHeader+2] {
-	case stListen:
-		s.state = "listen"
-	case stateEstablished:
-		s.state, connected = "connected", true
-	}
-	named := false
-	for b = b[diagHeader+diagMessage:]; len(b) >= 4; {
-		n := int(e.Uint16(b))
-		if n < 4 || n > len(b) {
-			break
-		}
-		switch value := b[4:n]; e.Uint16(b[2:]) {
-		case attrName:
-			s.local = strings.TrimRight(string(value), "\x00")
-			if abstract, ok := strings.CutPrefix(s.local, "\x00"); ok {
-				s.local = "@" + abstract
-			}
-		case attrPeer:
-			if named = len(value) == 4; named {
-				peer = e.Uint32(value)
-			}
-		}
-		b = b[min((n+3)&^3, len(b)):]
-	}
-	if connected && named && peer == 0 {
-		s.state = "peer gone"
-	}
-	return s, peer, nil
 }
