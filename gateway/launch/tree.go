@@ -138,20 +138,19 @@ func (t *tree) link(at place, path string) error {
 	if skippedFile(filepath.Base(path)) {
 		return nil
 	}
-	to, err := filepath.EvalSymlinks(path)
-	if err != nil { // leads nowhere, or in a circle
+	var st unix.Stat_t
+	switch err := stat(path, &st); {
+	case err != nil: // leads nowhere, or in a circle
 		return t.add(path, mark{link: target})
-	}
-	if isDir(to) {
-		if !slices.Contains(skippedFolders, filepath.Base(to)) {
-			t.queue = append(t.queue, place{to, at.depth + 1})
-		}
-		return t.add(path, mark{link: target})
-	}
-	if !isFile(to) {
+	case regular(&st):
+		return t.file(path, target)
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return nil
 	}
-	return t.file(path, target)
+	if to := real(path); !slices.Contains(skippedFolders, filepath.Base(to)) {
+		t.queue = append(t.queue, place{to, at.depth + 1})
+	}
+	return t.add(path, mark{link: target})
 }
 
 func (t *tree) file(path, link string) error {
