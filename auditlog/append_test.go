@@ -190,7 +190,7 @@ func TestTooManyOpenIntents(t *testing.T) {
 	wantVerdict(t, verifyDir(t, dir, VerifyOptions{}), Intact)
 }
 
-func TestRotationByAgeAndClock(t *testing.T) {
+func TestA13RotationByAgeAndClock(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir, w := newLog(t, Options{Now: func() time.Time { return now }})
 	step := func(d time.Duration, want uint64) {

@@ -137,14 +137,15 @@ func BenchmarkP8Append(b *testing.B) {
 	b.ReportMetric(float64(r.Microseconds()), "raw-p50-µs")
 }
 
-// BenchmarkP5Verify: cores is 1 core's time over 2 cores', by the wall clock; the goal is 1.8. On a machine that does other
-// things at the same time it says nothing. memory is the peak of RssAnon over 16 MiB, of a process that verifies and
+// BenchmarkP5Verify: cores is 1 core's time over 2 cores', by the wall clock, the best of all rounds; the goal is 1.8. machine
+// is what two goroutines that only hash gain in the same rounds: where others keep the cores busy, that is less than 2 too. memory is the peak of RssAnon over 16 MiB, of a process that verifies and
 // does nothing else.
 func BenchmarkP5Verify(b *testing.B) {
 	b.Run("cores", func(b *testing.B) {
 		dir := bigLogOf(b, Options{MaxSegment: 8 << 20}, 128<<20, 1000)
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-		var times [3][]time.Duration
+		block := make([]byte, 16<<20)
+		var times, bare [3][]time.Duration
 		b.ResetTimer()
 		for range b.N {
 			for _, cores := range []int{1, 2} {
@@ -152,10 +153,22 @@ func BenchmarkP5Verify(b *testing.B) {
 				start := time.Now()
 				wantVerdict(b, verifyDir(b, dir, VerifyOptions{}), Intact)
 				times[cores] = append(times[cores], time.Since(start))
+				start = time.Now()
+				var all sync.WaitGroup
+				for range cores {
+					all.Go(func() {
+						for range 8 / cores {
+							sha256.Sum256(block)
+						}
+					})
+				}
+				all.Wait()
+				bare[cores] = append(bare[cores], time.Since(start))
 			}
 		}
-		one, two := median(times[1]), median(times[2])
+		one, two := slices.Min(times[1]), slices.Min(times[2])
 		b.ReportMetric(float64(one)/float64(two), "ratio")
+		b.ReportMetric(float64(slices.Min(bare[1]))/float64(slices.Min(bare[2])), "machine")
 		b.ReportMetric(float64(one.Milliseconds()), "1-core-ms")
 		b.ReportMetric(float64(two.Milliseconds()), "2-cores-ms")
 		b.ReportMetric(float64(runtime.NumCPU()), "cores")

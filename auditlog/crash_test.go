@@ -44,7 +44,7 @@ func reopen(t *testing.T, dir string, wantSeq uint64) Report {
 	return r
 }
 
-func TestCutEveryByteOfTheLastBatch(t *testing.T) {
+func TestA04CutEveryByteOfTheLastBatch(t *testing.T) {
 	dir := threeSegments(t)
 	m, pub := load(t, dir), readPub(t, dir)
 	name := segmentName(3)
@@ -86,8 +86,8 @@ func TestCutEveryByteOfTheLastBatch(t *testing.T) {
 // told is how many bytes of a tail a HEADER tells of: zeros at the end are preallocated space.
 func told(tail []byte) int64 { return int64(len(bytes.TrimRight(tail, "\x00"))) }
 
-// TestCutAnywhere: an earlier cut at a COMMIT can be seen only by a checkpoint; any other is a torn tail.
-func TestCutAnywhere(t *testing.T) {
+// TestA06CutAnywhere: an earlier cut at a COMMIT can be seen only by a checkpoint; any other is a torn tail.
+func TestA06CutAnywhere(t *testing.T) {
 	dir := threeSegments(t)
 	m, pub := load(t, dir), readPub(t, dir)
 	name := segmentName(3)
@@ -111,7 +111,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestTornSectors(t *testing.T) {
+func TestA05TornSectors(t *testing.T) {
 	dir, w := newLog(t, testOptions())
 	mustAppend(t, w, note1("one"))
 	mustAppend(t, w, Entry{Kind: Note, Body: make([]byte, 3000)}, Entry{Kind: Note, Body: make([]byte, 3000)})
@@ -147,8 +147,8 @@ func TestTornSectors(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstFrame is A23: a crash after a segment's file is there and before it says anything, at a rotation or a start.
-func TestBeforeTheFirstFrame(t *testing.T) {
+// TestA23BeforeTheFirstFrame: a crash after a segment's file is there and before it says anything, at a rotation or a start.
+func TestA23BeforeTheFirstFrame(t *testing.T) {
 	dir := threeSegments(t)
 	m, pub := load(t, dir), readPub(t, dir)
 	c := copyFS(m)
@@ -271,7 +271,7 @@ func TestDropOfADurableBatch(t *testing.T) {
 	}
 }
 
-func TestCheckpoint(t *testing.T) {
+func TestA06A07Checkpoint(t *testing.T) {
 	dir, w := newLog(t, testOptions())
 	pub := readPub(t, dir)
 	id := testKeys().id
@@ -341,7 +341,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-func TestFolderGone(t *testing.T) {
+func TestA24FolderGone(t *testing.T) {
 	dir, w := newLog(t, testOptions())
 	cp, err := w.Checkpoint(testKeys().id)
 	if err != nil {

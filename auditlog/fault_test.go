@@ -99,7 +99,7 @@ func life(w *Writer) (acked uint64, err error) {
 	return acked, nil
 }
 
-func TestFaultAtEveryStep(t *testing.T) {
+func TestA10A11FaultAtEveryStep(t *testing.T) {
 	k := testKeys()
 	probe := &faultDisk{err: errDisk}
 	_, w := newLogOn(t, testOptions(), probe)
@@ -247,7 +247,7 @@ func TestCreateOverAnAbandonedLog(t *testing.T) {
 	}
 }
 
-func TestLiveSegmentTampered(t *testing.T) {
+func TestA12LiveSegmentTampered(t *testing.T) {
 	for what, do := range map[string]func(path string) error{
 		"removed": os.Remove,
 		"moved":   func(p string) error { return os.Rename(p, p+".away") },

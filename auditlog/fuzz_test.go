@@ -74,6 +74,89 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
+// FuzzFolder: whole folders, made of the true segments by an edit script. Verify never panics, gives a verdict, says
+// the same as one walk through all, and calls intact only what the writer wrote, with a checkpoint: nothing else at all.
+func FuzzFolder(f *testing.F) {
+	src := filepath.Join(vectorsDir, "intact")
+	pub, cp := seeds(f, "intact/audit.pub")[0], seeds(f, "intact/checkpoint")[0]
+	good := fstest.MapFS{}
+	for i, b := range seeds(f, "intact/*.seg") {
+		good[segmentName(uint64(i+1))] = &fstest.MapFile{Data: b}
+	}
+	if len(good) != 2 || !exists(src) {
+		f.Fatal("no vector")
+	}
+	f.Add([]byte{})
+	f.Add([]byte{0, 0, 0, 10, 1})
+	f.Add([]byte{1, 1, 1, 0, 200, 2, 0, 0, 0, 90, 3, 1, 2, 0, 0})
+	f.Add([]byte{4, 0, 0, 1, 0, 5, 1, 0, 2, 2})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		m := copyFS(good)
+		for ; len(script) >= 5; script = script[5:] {
+			edit(m, script[0], script[1], int(script[2])<<8|int(script[3]), script[4])
+		}
+		r, err := Verify(m, pub, VerifyOptions{Checkpoint: cp})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same := sameLog(m, good); (r.Verdict == Intact) != same && !(r.Verdict == Intact && unstarted(m, good)) {
+			t.Fatalf("same %v, report %+v", same, r)
+		}
+		bare, err := Verify(m, pub, VerifyOptions{AllSignatures: script != nil && len(script)%2 == 1})
+		if err != nil || bare.Verdict == "" {
+			t.Fatalf("report %+v, %v", bare, err)
+		}
+		if kind, segment, _, _ := inOneGo(t, m, pub); kind != "" && (bare.Kind != kind && bare.Kind != unsigned || bare.Segment != segment) {
+			t.Fatalf("one walk says %s in %s, side by side %+v", kind, segment, bare)
+		}
+	})
+}
+
+// edit changes one file: a byte, its length, its name, a copy from another.
+func edit(m fstest.MapFS, op, which byte, at int, v byte) {
+	n := segmentName(uint64(which%4) + 1)
+	f := m[n]
+	if f == nil {
+		f = &fstest.MapFile{}
+	}
+	at = min(at, len(f.Data))
+	switch op % 6 {
+	case 0:
+		if at < len(f.Data) {
+			f.Data[at] ^= v
+		}
+	case 1:
+		f.Data = f.Data[:at]
+	case 2:
+		f.Data = append(f.Data, make([]byte, at)...)
+		if at > 0 {
+			f.Data[len(f.Data)-1] = v
+		}
+	case 3:
+		if from := m[segmentName(uint64(v%4)+1)]; from != nil {
+			f.Data = append(f.Data[:at:at], from.Data...)
+		}
+	case 4:
+		delete(m, n)
+		return
+	case 5:
+		f.Data = append(f.Data[:at:at], f.Data[min(at+int(v), len(f.Data)):]...)
+	}
+	m[n] = f
+}
+
+// unstarted: the true log, and behind it segments that were never begun.
+func unstarted(m, good fstest.MapFS) bool {
+	c := copyFS(m)
+	for n := uint64(len(good)) + 1; c[segmentName(n)] != nil; n++ {
+		if len(bytes.Trim(c[segmentName(n)].Data, "\x00")) > 0 {
+			return false
+		}
+		delete(c, segmentName(n))
+	}
+	return sameLog(c, good)
+}
+
 // FuzzPub: what is taken is canonical and signed.
 func FuzzPub(f *testing.F) {
 	for _, b := range seeds(f, "*/audit.pub") {

@@ -276,7 +276,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestOpenRefusals(t *testing.T) {
+func TestA14OpenRefusals(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := Open(dir, Options{}); !errors.Is(err, ErrNoLog) {
 		t.Fatalf("empty folder: %v", err)

@@ -38,7 +38,7 @@ func (v *verifier) run(fsys fs.FS) error {
 		return err
 	}
 	workers := min(runtime.GOMAXPROCS(0), maxWorkers, int(min(count, maxWorkers)))
-	ahead := uint64(workers) + 1
+	ahead := 2*uint64(workers) + 1
 	jobs, done := make(chan uint64, ahead), make(chan part, ahead)
 	var all sync.WaitGroup
 	for range workers {

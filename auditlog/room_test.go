@@ -53,8 +53,8 @@ func fill(t *testing.T, w *Writer, e Entry) (n int) {
 	}
 }
 
-// TestFullDisk is A10: intents and notes are refused, and no result is; reserved notes have a place of their own.
-func TestFullDisk(t *testing.T) {
+// TestA10FullDisk: intents and notes are refused, and no result is; reserved notes have a place of their own.
+func TestA10FullDisk(t *testing.T) {
 	for _, rotate := range []bool{false, true} {
 		o := testOptions()
 		d := &fullDisk{left: 4 * roomStep}
@@ -116,8 +116,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtAStart: neither Create nor Open leaves anything behind that the next one trips over.
-func TestFullDiskAtAStart(t *testing.T) {
+// TestA10FullDiskAtAStart: neither Create nor Open leaves anything behind that the next one trips over.
+func TestA10FullDiskAtAStart(t *testing.T) {
 	k := testKeys()
 	dir := t.TempDir()
 	if _, err := create(dir, k.id, testOrigin, []string{k.recipient}, testOptions(), &fullDisk{}); !errors.Is(err, ErrFull) {
