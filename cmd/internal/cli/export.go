@@ -111,7 +111,9 @@ func (a *app) hold(b readable, note []byte) (*anchor, error) {
 	if err != nil {
 		return nil, &adviceError{usage("the checkpoint is none of this log"), "give one that `sp audit checkpoint` printed for it"}
 	}
-	found, err := auditlog.Verify(b.segments, b.key.pub, auditlog.VerifyOptions{Checkpoint: note, Live: b.live, Progress: a.progress("verify")})
+	show, end := a.progress("verify")
+	found, err := auditlog.Verify(b.segments, b.key.pub, auditlog.VerifyOptions{Checkpoint: note, Live: b.live, Progress: show})
+	end()
 	switch {
 	case err != nil:
 		return nil, err
@@ -123,7 +125,8 @@ func (a *app) hold(b readable, note []byte) (*anchor, error) {
 
 // exportLines prints the records that end covers (nil: all), and end. Without the last line it is no whole export.
 func (a *app) exportLines(b readable, end *anchor) error {
-	segments, done := a.metered(b.segments, "export")
+	segments, wipe := a.metered(b.segments, "export")
+	defer wipe()
 	items, failed := decode(b.records(segments))
 	for it := range items {
 		if end != nil && it.Seq > end.Seq {
@@ -134,7 +137,6 @@ func (a *app) exportLines(b readable, end *anchor) error {
 			return err
 		}
 	}
-	done()
 	if err := failed(); err != nil {
 		return err
 	}

@@ -12,7 +12,9 @@ import (
 // judge reads the whole log and says what it means: the second verdict, apart from the chain's.
 func (a *app) judge(b readable, records int64) (*event.Verdict, error) {
 	items, failed := decode(b.records(b.segments))
-	v := event.Check(counted(items, a.progress("meaning"), records))
+	show, end := a.progress("meaning")
+	defer end()
+	v := event.Check(counted(items, show, records))
 	if err := failed(); err != nil {
 		var cannot unreadable
 		if errors.As(err, &cannot) {
@@ -36,12 +38,11 @@ func counted(in iter.Seq[event.Item], show func(done, total int64), records int6
 	}
 	return func(yield func(event.Item) bool) {
 		for it := range in {
-			show(min(int64(it.Seq), records-1), records) // a live log has more by now
+			show(int64(it.Seq), records) // a live log has more by now
 			if !yield(it) {
 				return
 			}
 		}
-		show(records, records)
 	}
 }
 

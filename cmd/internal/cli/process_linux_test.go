@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -62,6 +63,9 @@ func (w *world) onTerminal(stdin bool, args ...string) *terminal {
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
 	p := &terminal{t: t, master: master, slave: slave, cmd: w.process(args...), done: make(chan struct{})}
@@ -235,6 +239,24 @@ func TestPromptAfterCard(t *testing.T) {
 	card, ask := strings.Index(shown, "GET https://api.github.com/repos/o/r"), strings.Index(shown, "passphrase: ")
 	if exit != 0 || card < 0 || ask < card {
 		t.Errorf("exit %d, shown %q", exit, shown)
+	}
+}
+
+// A listing on a terminal fits it, and what it shows of an id is taken.
+func TestListingOnTerminal(t *testing.T) {
+	w := newWorld(t)
+	w.operator(sample())
+	exit, shown := w.onTerminal(false, "approvals").end()
+	if exit != 0 || !strings.Contains(shown, "ap_000001 ") {
+		t.Errorf("exit %d, shown %q", exit, shown)
+	}
+	for l := range strings.Lines(shown) {
+		if n := utf8.RuneCountInString(strings.TrimRight(l, "\r\n")); n > 80 {
+			t.Errorf("%d characters: %q", n, l)
+		}
+	}
+	if out, err := w.process("approvals").Output(); err != nil || !strings.Contains(string(out), ap1) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -7,25 +7,28 @@ import (
 	"time"
 )
 
-// progress shows how far a long reading is, on a terminal; nil where there is none.
-func (a *app) progress(what string) func(done, total int64) {
+// progress shows how far a long reading is, on a terminal; show is nil where there
+// is none. end takes away what was shown, whatever became of the reading.
+func (a *app) progress(what string) (show func(done, total int64), end func()) {
 	if !a.errTTY {
-		return nil
+		return nil, func() {}
 	}
 	const width = 30
-	start, shown, last := time.Now(), false, int64(-1)
-	return func(done, total int64) {
-		if total <= 0 || !shown && (time.Since(start) < time.Second || done >= total) {
+	start, last := a.now(), int64(-1)
+	show = func(done, total int64) {
+		if total <= 0 || a.now().Sub(start) < time.Second {
 			return
 		}
 		percent := min(done, total) * 100 / total
 		if percent == last {
 			return
 		}
-		shown, last = true, percent
+		last = percent
 		full := int(percent * width / 100)
 		fmt.Fprintf(a.err, "\r%s [%s%s] %3d%%", what, strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
-		if done >= total {
+	}
+	return show, func() {
+		if last >= 0 {
 			fmt.Fprint(a.err, "\r\x1b[K")
 		}
 	}
@@ -33,10 +36,13 @@ func (a *app) progress(what string) func(done, total int64) {
 
 // metered is segments whose reading moves a bar. Where lines go to the same
 // terminal there is none: they show by themselves that it goes on.
-func (a *app) metered(segments fs.FS, what string) (in fs.FS, done func()) {
-	show := a.progress(what)
-	if show == nil || a.outTTY {
+func (a *app) metered(segments fs.FS, what string) (in fs.FS, end func()) {
+	if a.outTTY {
 		return segments, func() {}
+	}
+	show, end := a.progress(what)
+	if show == nil {
+		return segments, end
 	}
 	m := &meter{FS: segments, show: show}
 	entries, _ := fs.ReadDir(segments, ".")
@@ -45,7 +51,7 @@ func (a *app) metered(segments fs.FS, what string) (in fs.FS, done func()) {
 			m.total += i.Size()
 		}
 	}
-	return m, func() { m.show(m.total, m.total) }
+	return m, end
 }
 
 // meter counts what is read of a folder's files.
@@ -73,6 +79,6 @@ type meteredFile struct {
 func (f *meteredFile) Read(b []byte) (int, error) {
 	n, err := f.File.Read(b)
 	f.m.read += int64(n)
-	f.m.show(min(f.m.read, f.m.total-1), f.m.total) // its end is the reader's to tell
+	f.m.show(f.m.read, f.m.total)
 	return n, err
 }

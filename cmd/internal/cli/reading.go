@@ -66,7 +66,8 @@ one that sp init printed, and verified on the way.`,
 
 // read prints the lines of a fold. A fault ends it after the lines that came before.
 func (a *app) read(b readable, f fold, only filter, asJSON bool) error {
-	segments, done := a.metered(b.segments, "read")
+	segments, wipe := a.metered(b.segments, "read")
+	defer wipe()
 	items, failed := decode(b.records(segments))
 	printed := false
 	for l := range f(items) {
@@ -84,7 +85,6 @@ func (a *app) read(b readable, f fold, only filter, asJSON bool) error {
 			return err
 		}
 	}
-	done()
 	if err := failed(); err != nil {
 		return err
 	}

@@ -53,18 +53,17 @@ type recordDocument struct {
 }
 
 func (a *app) showRecord(b readable, seq uint64) error {
-	segments, done := a.metered(b.segments, "read")
+	segments, wipe := a.metered(b.segments, "read")
+	defer wipe()
 	var last uint64
 	for r, err := range b.records(segments) {
 		if err != nil {
 			return err
 		}
 		if last = r.Seq; last == seq {
-			done()
 			return a.showDocument(documentOf(r))
 		}
 	}
-	done()
 	return fmt.Errorf("show record %d: the log ends with record %d", seq, last)
 }
 

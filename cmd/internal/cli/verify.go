@@ -63,13 +63,17 @@ not pinned, or a torn tail is not explained yet; 6 chain intact, meaning breache
 			}
 		}
 		v := verdict{trust: key, against: against, all: all}
-		o := auditlog.VerifyOptions{Live: log.live, Progress: a.progress("verify"), AllSignatures: all}
+		o := auditlog.VerifyOptions{Live: log.live, AllSignatures: all}
 		if against != "" {
 			if o.Checkpoint, err = readFile(against); err != nil {
 				return err
 			}
 		}
-		if err := v.reach(log, o); err != nil {
+		var end func()
+		o.Progress, end = a.progress("verify")
+		err = v.reach(log, o)
+		end()
+		if err != nil {
 			return usage("%s", err)
 		}
 		fault := v.judge(a, b, identity != "")
