@@ -60,7 +60,7 @@ type Record struct {
 type Code struct {
 	Exe            string     `json:"exe,omitzero"`
 	ExeDigest      string     `json:"exeDigest,omitzero"`
-	Entry          string     `json:"entry,omitzero"` // script, jar, pyz, module; the executable itself if it is compiled
+	Entry          string     `json:"entry,omitzero"` // script, jar, pyz, module, without links; the executable itself if it is compiled
 	EntryDigest    string     `json:"entryDigest,omitzero"`
 	Lockfile       string     `json:"lockfile,omitzero"`
 	LockfileDigest string     `json:"lockfileDigest,omitzero"`

@@ -21,16 +21,14 @@ var lockfiles = []struct {
 	{[]kind{""}, []string{"Cargo.lock", "go.sum"}},
 }
 
-// lockNames are the names for a runtime, its own first.
-func lockNames(k kind) (own, other []string) {
+// lockNames are the names of a runtime's lockfiles.
+func lockNames(k kind) []string {
 	for _, l := range lockfiles {
 		if slices.Contains(l.kinds, k) {
-			own = append(own, l.names...)
-		} else {
-			other = append(other, l.names...)
+			return l.names
 		}
 	}
-	return own, other
+	return nil
 }
 
 // locks are the lockfiles of the nearest folder upwards that has one of the
@@ -41,7 +39,6 @@ func (c *command) locks() []string {
 	if from == "" {
 		return nil
 	}
-	own, _ := lockNames(c.kind)
 	var found []string
 	look := func(names ...string) {
 		upward(from, func(d string) bool {
@@ -56,16 +53,16 @@ func (c *command) locks() []string {
 			return len(found) > 0
 		})
 	}
-	look(own...)
+	look(lockNames(c.kind)...)
 	if found == nil && c.kind == node { // what npm itself wrote when it installed
 		look("node_modules/.package-lock.json")
 	}
 	return found
 }
 
+// lockBeside is a lockfile in the folder that holds a node_modules, "" if none.
 func lockBeside(dir string) string {
-	own, _ := lockNames(node)
-	for _, name := range append(own, "node_modules/.package-lock.json") {
+	for _, name := range append(slices.Clone(lockNames(node)), "node_modules/.package-lock.json") {
 		if p := filepath.Join(dir, name); isFile(p) {
 			return p
 		}

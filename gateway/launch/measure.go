@@ -82,8 +82,12 @@ func (m *Measurer) fill(r *Record, c *command) {
 		r.Code.Exe, r.Code.ExeDigest = a.Path, a.Digest
 	}
 	if c.entry != "" {
-		a := take(c.entry)
+		file := real(c.entry) // as its own name may be a link that a launcher made
+		a := take(file)
 		r.Code.Entry, r.Code.EntryDigest = a.Path, a.Digest
+		if m, ok := r.marks.named[file]; ok {
+			r.marks.named[c.entry] = m // a link that leads elsewhere is another entry
+		}
 	}
 	locks := c.locks()
 	if len(locks) > 0 {

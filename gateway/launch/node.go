@@ -53,6 +53,11 @@ func (c *command) node(args []string) []string {
 		c.launchers = append(c.launchers, c.exe, script)
 		return c.supervisor(name, rest)
 	}
+	_, watch := flags["--watch"]
+	_, paths := flags["--watch-path"]
+	if watch || paths { // it runs the script in a child
+		c.launched()
+	}
 	c.entry = c.module(script)
 	return nil
 }

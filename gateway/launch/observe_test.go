@@ -82,15 +82,24 @@ func servers(t *testing.T) (dir string) {
 	t.Helper()
 	dir = real(t.TempDir())
 	files := map[string]string{
-		"lib/dep.js": "", "dep.py": "", "package.json": `{"name":"x","scripts":{"start":"node server.js"}}`, "package-lock.json": "{}", "pyproject.toml": "",
+		"lib/dep.js": "", "dep.py": "", "package.json": `{"name":"x","scripts":{"start":"node server.js"}}`, "package-lock.json": `{"name":"x","lockfileVersion":3,"packages":{"":{"name":"x"}}}`, "pyproject.toml": "",
 		"launch.sh": "#!/bin/sh\nnode server.js\n",
 	}
 	for name, text := range script {
 		files[name] = text
 	}
+	files["node_modules/tool/package.json"] = `{"name":"tool","version":"1.2.3","bin":{"tool":"cli.js"}}`
+	files["node_modules/tool/cli.js"] = "#!/usr/bin/env node\n" + strings.Replace(files["server.js"], "./lib", "../../lib", 1)
+	files["node_modules/.bin/.keep"], files[".venv/pyvenv.cfg"] = "", "home = /usr/bin\nversion = 3.0.1\ninclude-system-site-packages = false\n"
+	files[".venv/bin/srv"] = "#!" + dir + "/.venv/bin/python\n" + strings.Replace(files["server.py"], "import dep,sys", "import sys", 1)
 	for name, text := range files {
 		p := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"node_modules/.bin/tool": "../tool/cli.js", ".venv/bin/python": "/usr/bin/python3", "current": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,6 +120,12 @@ func TestObserveAgrees(t *testing.T) {
 		{"node in place of a shell", []string{"node"}, []string{"sh", "-c", "exec node server.js"}, "server.js"},
 		{"node below a script", []string{"node"}, []string{"./launch.sh"}, "server.js"},
 		{"node below npm", []string{"node", "npm"}, []string{"npm", "start", "--silent"}, "server.js"},
+		{"node below npx", []string{"node", "npx"}, []string{"npx", "--offline", "-y", "tool", "--x"}, "node_modules/tool/cli.js"},
+		{"node below npm exec of a version", []string{"node", "npm"}, []string{"npm", "exec", "--offline", "-y", "tool@1.2.3"}, "node_modules/tool/cli.js"},
+		{"node that watches", []string{"node"}, []string{"node", "--watch", "server.js"}, "server.js"},
+		{"node through a link", []string{"node"}, []string{"node", "current/server.js"}, "server.js"},
+		{"a program of a virtual environment", []string{"/usr/bin/python3"}, []string{".venv/bin/srv"}, ".venv/bin/srv"},
+		{"python of a virtual environment", []string{"/usr/bin/python3"}, []string{".venv/bin/python", "-u", "server.py"}, "server.py"},
 		{"python", []string{"/usr/bin/python3"}, []string{"/usr/bin/python3", "server.py"}, "server.py"},
 		{"python as a module", []string{"/usr/bin/python3"}, []string{"/usr/bin/python3", "-m", "server"}, "server.py"},
 		{"sh", []string{"sh"}, []string{"sh", "server.sh"}, ""},
@@ -252,5 +267,62 @@ func TestObserveGone(t *testing.T) {
 	}
 	if r, err := Observe(p); !errors.Is(err, peer.ErrGone) {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A process whose paths mean other files is described by what its kernel says
+// alone: none of its paths is opened by name.
+func TestObserveForeign(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("unshare: needs root")
+	}
+	unshare := need(t, "unshare")
+	dir := servers(t)
+	x := start(t, dir, []string{"PATH=/usr/bin:/bin", "TOKEN=hunter2"}, unshare, "--mount", "sh", "server.sh")
+	r, err := (&Measurer{Key: []byte("key")}).Observe(x.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Unpinned) != 1 || !strings.Contains(r.Unpinned[0], "namespaces") || r.Code.EntryDigest != "" || r.Code.TreeDigest != "" ||
+		!strings.HasPrefix(r.Code.ExeDigest, "sha256:") || r.ProcessID != x.Process.Pid {
+		t.Errorf("%+v", r)
+	}
+	if got, err := r.Changed(); err != nil || len(got) != 0 {
+		t.Errorf("changed %q, %v", got, err)
+	}
+	plan, err := Plan([]string{"sh", "server.sh"}, dir, []string{"PATH=/usr/bin:/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Deferred = false
+	if got := plan.Agrees(r); !slices.Contains(got, "entry") {
+		t.Errorf("agrees but for %q", got)
+	}
+}
+
+// One Measurer serves many at once, and gives all of them the same answer.
+func TestMeasurerConcurrent(t *testing.T) {
+	w := newWorld(t, project())
+	m := &Measurer{Key: []byte("key")}
+	want, err := m.Plan([]string{"node", "dist/server.js"}, w.dir, w.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan []string)
+	for range 8 {
+		go func() {
+			r, err := m.Plan([]string{"node", "dist/server.js"}, w.dir, w.env)
+			changed, err2 := want.Changed()
+			if err := errors.Join(err, err2); err != nil {
+				done <- []string{err.Error()}
+				return
+			}
+			done <- append(want.Agrees(r), changed...)
+		}()
+	}
+	for range 8 {
+		if diff := <-done; len(diff) > 0 {
+			t.Errorf("differs in %q", diff)
+		}
 	}
 }

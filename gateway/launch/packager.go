@@ -121,6 +121,14 @@ func (c *command) execute(runner string, operands []string, flags map[string]str
 		spec, command = command, ""
 	}
 	name, version := splitSpec(spec)
+	if command == "" && version == "" { // a command of that name comes before a package
+		if bin := c.localProgram(name); bin != "" && !strings.Contains(runner, "dlx") && runner != "pnpx" {
+			if lockBeside(filepath.Dir(filepath.Dir(filepath.Dir(bin)))) == "" {
+				c.unpinned(runner + ": " + clip(spec) + " is here without a lockfile")
+			}
+			return c.runFile(bin, args)
+		}
+	}
 	exact := version != "" && version[0] >= '0' && version[0] <= '9' && !strings.ContainsAny(version, "xX* |<>~^")
 	for _, dir := range c.packageFolders(runner, spec) {
 		d := filepath.Join(dir, "node_modules", name)

@@ -100,7 +100,9 @@ func project() map[string]string {
 		"deno/deno.json": "{}", "deno/deno.lock": "{}", "deno/s.ts": "1",
 		"../bin/npx": "#!BIN/env node\n", "../bin/npm": "#!BIN/env node\n", "../bin/pnpm": "#!BIN/env node\n", "../bin/yarn": "#!BIN/env node\n",
 		"../lib/node_modules/glob/package.json": `{"name":"glob","version":"9.0.0","bin":"g.js"}`, "../lib/node_modules/glob/g.js": nodeLine,
-		"../home/x": "",
+		"node_modules/bare-pkg/b.js": nodeLine, "node_modules/.bin/bare": "-> ../bare-pkg/b.js",
+		"../home/.npm/_npx/25d876703c343f94/package-lock.json": "{}", "../home/.npm/_npx/25d876703c343f94/node_modules/cached/c.js": nodeLine,
+		"../home/.npm/_npx/25d876703c343f94/node_modules/cached/package.json": `{"name":"cached","version":"1.0.0","bin":{"c":"c.js"}}`,
 	}
 }
 
@@ -131,7 +133,7 @@ func TestPlan(t *testing.T) {
 		"npm run start -- --x; ../bin/node; dist/server.js; package-lock.json; ../bin/npm ../bin/sh; prestart",
 		"npm run odd; ../bin/npm; -; -; ../bin/npm ../bin/sh; !shell line",
 		"npm run none; ../bin/npm; -; -; ../bin/npm; !no package script",
-		"yarn tool; ../bin/node; node_modules/.bin/tool; package-lock.json; ../bin/yarn ../bin/sh ../bin/env; -",
+		"yarn tool; ../bin/node; node_modules/tool/cli.js; package-lock.json; ../bin/yarn ../bin/sh ../bin/env; -",
 		"pnpm run dev; ../bin/node; dist/server.js; package-lock.json; ../bin/pnpm ../bin/sh ../bin/env ../bin/node node_modules/.bin/nodemon; -",
 		"node_modules/.bin/nodemon dist/server.js; ../bin/node; dist/server.js; package-lock.json; ../bin/env ../bin/node node_modules/.bin/nodemon; -",
 		"npx tool; ../bin/node; node_modules/tool/cli.js; package-lock.json; ../bin/npx ../bin/env; -",
@@ -141,6 +143,10 @@ func TestPlan(t *testing.T) {
 		"npx -y @me/srv; ../bin/node; node_modules/@me/srv/bin/s.js; package-lock.json; ../bin/npx ../bin/env; -",
 		"npx glob; ../bin/node; ../lib/node_modules/glob/g.js; -; ../bin/npx ../bin/env; chosen at each start",
 		"npx -y unknown@latest; ../bin/npx; -; -; ../bin/npx; !fetched",
+		"npx cached@1.0.0; ../bin/node; ../home/.npm/_npx/25d876703c343f94/node_modules/cached/c.js; ../home/.npm/_npx/25d876703c343f94/package-lock.json; ../bin/npx ../bin/env; -",
+		"npx -p tool@1.2.3 other; ../bin/node; node_modules/tool/cli.js; package-lock.json; ../bin/npx ../bin/env; -",
+		"npx bare; ../bin/node; node_modules/bare-pkg/b.js; package-lock.json; ../bin/npx ../bin/env; -",
+		"node --watch dist/server.js; ../bin/node; dist/server.js; package-lock.json; ../bin/node; -",
 		"npm exec -- tool; ../bin/node; node_modules/tool/cli.js; package-lock.json; ../bin/npm ../bin/env; -",
 		"pnpm dlx tool; ../bin/pnpm; -; -; ../bin/pnpm; !fetched",
 		"bun x tool; ../bin/node; node_modules/tool/cli.js; package-lock.json; ../bin/bun ../bin/env; -",
