@@ -32,7 +32,8 @@ func (a *app) approve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Say yes to a card",
-		Long: `Say yes to a card, after it was shown. ID may be a beginning that only one card has.
+		Long: `Say yes to a card, after it was shown. ID may be a beginning that only one card has, or
+the short one that listings and logs print.
 The answer names the card as shown: if it changes meanwhile, the answer is void.`,
 		Args: exactly("ID"),
 	}

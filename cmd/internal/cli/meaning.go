@@ -9,6 +9,9 @@ import (
 	"sallyport/auditlog/event"
 )
 
+// judging begins the errors of a verdict on meaning that could not be reached.
+const judging = "check meaning: "
+
 // judge reads the whole log and says what it means: the second verdict, apart from the chain's.
 func (a *app) judge(b readable, records int64) (*event.Verdict, error) {
 	items, failed := decode(b.records(b.segments))
@@ -20,7 +23,7 @@ func (a *app) judge(b readable, records int64) (*event.Verdict, error) {
 		if errors.As(err, &cannot) {
 			return nil, &cannotJudge{err}
 		}
-		return nil, fmt.Errorf("check meaning: %w", err)
+		return nil, fmt.Errorf(judging+"%w", err)
 	}
 	return &v, nil
 }
@@ -28,7 +31,7 @@ func (a *app) judge(b readable, records int64) (*event.Verdict, error) {
 // cannotJudge: the chain has its verdict, and its meaning none.
 type cannotJudge struct{ err error }
 
-func (e *cannotJudge) Error() string { return "check meaning: " + e.err.Error() }
+func (e *cannotJudge) Error() string { return judging + e.err.Error() }
 func (e *cannotJudge) Unwrap() error { return e.err }
 
 // counted shows how far the reading of records is.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,7 +128,7 @@ func (v *verdict) judge(a *app, b readable, wanted bool) (err error) {
 		v.unjudged = "not checked: the chain is broken"
 	default:
 		if v.meaning, err = a.judge(b, v.Records); err != nil {
-			v.unjudged = "not checked: " + err.Error()
+			v.unjudged = "not checked: " + strings.TrimPrefix(err.Error(), judging)
 		}
 	}
 	return err
