@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ type place struct {
 }
 
 func newWalker(p Pub) *walker {
-	w := &walker{pub: p, log: p.log(), frames: newFrames()}
+	w := &walker{pub: p, log: p.log(), frames: &frames{}}
 	w.state = state{at: stand{mark: mark{head: chainStart(p.Origin)}}, open: map[[16]byte]intent{}}
 	return w
 }
@@ -254,12 +255,7 @@ func openList(open map[[16]byte]intent) []intent {
 	for _, i := range open {
 		l = append(l, i)
 	}
-	slices.SortFunc(l, func(a, b intent) int {
-		if a.seq < b.seq {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(l, func(a, b intent) int { return cmp.Compare(a.seq, b.seq) })
 	return l
 }
 
