@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -37,7 +38,8 @@ func agentMain(args []string) int {
 		err = agentRaw(args[1])
 	default:
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		// A pipe of the agent's own: whoever holds the other end of sp's stdin is whose run it is.
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = struct{ io.Reader }{os.Stdin}, os.Stdout, os.Stderr
 		err = cmd.Run()
 	}
 	var exit *exec.ExitError
