@@ -2,7 +2,7 @@ package event
 
 import "time"
 
-// Event is one of this package's structs: a closed set, one line each in the table of codec.go.
+// Event is one of this package's structs: a closed set, one line each in the table of table.go.
 type Event interface{ event() }
 
 // Peer is a process as the kernel described it when it connected.
@@ -29,7 +29,7 @@ type GatewayStopped struct {
 	Reason string `json:"reason"`
 }
 
-// VaultCreated is the first event of a new log.
+// VaultCreated is the second event of a new log, after the GatewayStarted that made it.
 type VaultCreated struct {
 	VaultID string `json:"vaultId"`
 }

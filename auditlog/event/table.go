@@ -10,13 +10,6 @@ const (
 	activity
 )
 
-func (f fold) String() string {
-	if f == activity {
-		return "Activity"
-	}
-	return "Sessions"
-}
-
 // row names one struct. A new event is its struct in catalog.go, its line here and its method below.
 type row struct {
 	name string
