@@ -39,6 +39,7 @@ type Head struct {
 	Records uint64   // in the whole log
 	Commits uint64   // in the whole log; grows with each batch and each new segment
 	Hash    [32]byte // the chain head that COMMIT states, as in Checkpoint
+	Root    [32]byte // of the tree with that COMMIT
 }
 
 // Options of a Writer. The zero value is the default.

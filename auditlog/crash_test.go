@@ -50,7 +50,7 @@ func TestA04CutEveryByteOfTheLastBatch(t *testing.T) {
 	name := segmentName(3)
 	data := m[name].Data
 	last := lastBatch(data)
-	for cut := last; cut <= len(data); cut++ {
+	for cut := last; cut <= len(data); cut += stride {
 		c := copyFS(m)
 		c[name].Data = data[:cut]
 		r := verify(t, c, pub, VerifyOptions{})
@@ -100,7 +100,7 @@ func TestA06CutAnywhere(t *testing.T) {
 			}
 		}
 	}
-	for cut := range data {
+	for cut := 0; cut < len(data); cut += stride {
 		c := copyFS(m)
 		c[name].Data = data[:cut]
 		want := Torn

@@ -111,7 +111,7 @@ func TestA10A11FaultAtEveryStep(t *testing.T) {
 		t.Fatalf("%d steps, %d segments: too short a life", probe.calls, w.live.seg.n)
 	}
 	for _, mode := range []string{"before", "after", "half", "before, full", "half, full"} {
-		for n := 1; n <= probe.calls; n++ {
+		for n := 1; n <= probe.calls; n += stride {
 			d := &faultDisk{n: n, mode: mode, err: errDisk}
 			if m, full := strings.CutSuffix(mode, ", full"); full {
 				d.mode, d.err = m, errNoSpace
@@ -159,7 +159,7 @@ func TestA10A11FaultAtEveryStep(t *testing.T) {
 			wantWhole(t, what, dir, acked)
 		}
 	}
-	if fulls == 0 {
+	if fulls == 0 && stride == 1 {
 		t.Fatal("no step met a full disk in time")
 	}
 }

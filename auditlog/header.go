@@ -43,7 +43,7 @@ func (i intent) equal(j intent) bool {
 	return i.seq == j.seq && i.time == j.time && i.subject == j.subject && bytes.Equal(i.own, j.own)
 }
 
-// maxOpen bounds the open intents, in bytes, so that they fit a HEADER: 23130 of them at most, which a verifier holds a log to.
+// maxOpen bounds the open intents so that they fit a HEADER.
 const maxOpen = 768 << 10
 
 type header struct {

@@ -71,7 +71,7 @@ func TestProve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := w.Head(); c.Size != int64(h.Commits) || c.Seq != h.Seq || c.Head != h.Hash || c.Origin != testOrigin || c.Segment != w.live.seg.n || c.Time.IsZero() {
+		if h := w.Head(); c.Size != int64(h.Commits) || c.Seq != h.Seq || c.Head != h.Hash || c.Root != h.Root || c.Origin != testOrigin || c.Segment != w.live.seg.n || c.Time.IsZero() {
 			t.Fatalf("checkpoint %+v", c)
 		}
 		cps = append(cps, c)

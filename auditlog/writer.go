@@ -17,7 +17,8 @@ const (
 	signerFile     = "signer" // in segmentsFolder
 )
 
-// Writer appends to a log. Its methods may be called concurrently. Lock order: mirror.set, turn, then queue.mu or mirror.mu.
+// Writer appends to a log. Its methods may be called concurrently. Lock order: turn, then queue.mu
+// or mirror.mu.
 type Writer struct {
 	pub    atomic.Pointer[published] // changed under turn
 	o      Options
@@ -66,7 +67,7 @@ func (w *Writer) origin() string { return w.pub.Load().Origin }
 // Head is the last durable COMMIT. It waits for nobody.
 func (w *Writer) Head() Head {
 	c := w.last.Load()
-	return Head{Seq: c.seq, Records: c.seq, Commits: c.commits, Hash: c.head}
+	return Head{Seq: c.seq, Records: c.seq, Commits: c.commits, Hash: c.head, Root: c.root}
 }
 
 // Close waits for the batch being written, countersigns it if it can, and gives up the lock. Calls still queued get

@@ -268,8 +268,6 @@ class Log:
             if kind == 3:
                 self.open.pop(subject, None)
             elif kind == 2:
-                if subject not in self.open and len(self.open) == 23130:
-                    self.fail("tampered", n, start)
                 self.open.setdefault(subject, (s, c.time, subject, own))
         self.head, self.seq, self.number, self.edge, self.root, self.end = head, seq, c.number, edge, c.root, (n, off)
         if c.id_sig:
