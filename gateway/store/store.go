@@ -32,6 +32,7 @@ var (
 	ErrConflict = vault.ErrConflict // a guarded change found another state
 	ErrInvalid  = vault.ErrInvalid  // malformed, or too much
 	ErrInUse    = errors.New("database is open in another program")
+	errClosed   = errors.New("database is closed")
 )
 
 // DB is safe for concurrent use. Locks are taken in the order of the fields.
@@ -43,6 +44,7 @@ type DB struct {
 	pools   sync.RWMutex // and everything while it puts its file in place
 	w       *sql.DB      // one connection
 	r       *sql.DB
+	closed  bool // under pools
 }
 
 var _ vault.Store = (*DB)(nil)
@@ -81,6 +83,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 func (d *DB) Close() error {
 	d.pools.Lock()
 	defer d.pools.Unlock()
+	d.closed = true
 	if err := errors.Join(d.r.Close(), d.w.Close()); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
@@ -103,9 +106,12 @@ func connect(path, mode string, n int) (*sql.DB, error) {
 		"_secure_delete": {"on"},
 		"_synchronous":   {"FULL"},
 	}
-	if mode == "ro" {
+	switch mode {
+	case "ro":
 		q.Set("_query_only", "on")
-	} else {
+	case "undo": // what a crash left half written, and nothing else
+		q.Set("mode", "rw")
+	default:
 		q.Set("_journal_mode", "WAL")
 		q.Set("_txlock", "immediate")
 	}
@@ -168,7 +174,11 @@ func refuseNewer(ctx context.Context, path string) error {
 	if i, err := os.Stat(path); err != nil || i.Size() == 0 {
 		return err
 	}
-	db, err := connect(path, "ro", 1)
+	mode := "ro"
+	if _, err := os.Lstat(path + "-journal"); err == nil {
+		mode = "undo" // the file's first moments have no WAL, and only who may write can undo a killed one
+	}
+	db, err := connect(path, mode, 1)
 	if err != nil {
 		return err
 	}

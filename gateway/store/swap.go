@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +48,9 @@ func (d *DB) vacuum(ctx context.Context, name string) error {
 		return err
 	}
 	defer d.use()()
+	if d.closed {
+		return errClosed
+	}
 	db, err := connect(d.path, "rw", 1) // a connection that only queries may not even write elsewhere
 	if err != nil {
 		return err
@@ -151,39 +153,6 @@ func (d *DB) swap(ctx context.Context, s vault.Swap, next string) error {
 	return d.place(context.WithoutCancel(ctx), next)
 }
 
-// adopt checks a database that came from elsewhere and brings its schema up to
-// date.
-func adopt(ctx context.Context, name string) error {
-	if err := refuseNewer(ctx, name); err != nil {
-		return adopted(err)
-	}
-	db, err := connect(name, "rw", 1)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := refuseTriggers(ctx, db); err != nil {
-		return adopted(err)
-	}
-	for _, check := range []string{`PRAGMA integrity_check(1)`, `PRAGMA foreign_key_check`} {
-		var found string
-		err := db.QueryRowContext(ctx, check).Scan(&found)
-		if found == "ok" || errors.Is(err, sql.ErrNoRows) {
-			continue
-		}
-		return adopted(errors.Join(err, errors.New("its rows do not fit together")))
-	}
-	return adopted(migrate(ctx, db))
-}
-
-// adopted makes what SQLite says of a foreign file an ErrInvalid.
-func adopted(err error) error {
-	if err == nil || errors.Is(err, ErrNewer) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("no database of ours: %w: %w", ErrInvalid, err)
-}
-
 // fill makes the new database's content, in one transaction.
 func (d *DB) fill(ctx context.Context, s vault.Swap, next string) error {
 	db, err := connect(next, "rw", 1)
@@ -265,6 +234,9 @@ func inspect(ctx context.Context, name string, verify func([]vault.Row, uint64) 
 func (d *DB) place(ctx context.Context, next string) error {
 	d.pools.Lock()
 	defer d.pools.Unlock()
+	if d.closed {
+		return errClosed
+	}
 	err := d.quiesce(ctx)
 	if err == nil {
 		err = syncFolder(d.path)
