@@ -216,9 +216,6 @@ func (s *actions) unblock(id string) {
 	}
 }
 
-// useAction is the vault's key for kept action documents: results are sealed at rest like everything that says something.
-const useAction = "action"
-
 // writeBehind puts ended actions into their table, a few times a second at most. No call waits for it.
 func (g *Gateway) writeBehind(ctx context.Context) {
 	t := time.NewTicker(200 * time.Millisecond)
@@ -264,13 +261,14 @@ func (g *Gateway) flushActions(ctx context.Context) error {
 	return nil
 }
 
-// sealKept and openKept are the two sides of a row's sealed part.
+// sealKept and openKept are the two sides of a row's sealed part: results are sealed at rest like everything that says
+// something.
 func (g *Gateway) sealKept(k keptAction) ([]byte, error) {
-	return g.vault.Seal(useAction, []byte(k.Doc.ID), encode(k))
+	return g.vault.Seal(store.UseAction, []byte(k.Doc.ID), encode(k))
 }
 
 func (g *Gateway) openKept(row store.Action) (k keptAction, err error) {
-	doc, err := g.vault.Unseal(useAction, []byte(row.ID), row.Sealed)
+	doc, err := g.vault.Unseal(store.UseAction, []byte(row.ID), row.Sealed)
 	if err == nil {
 		err = json.Unmarshal(doc, &k)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sallyport/gateway/store"
 	"sallyport/vault"
 )
 
@@ -17,15 +18,12 @@ func (g *Gateway) anchor(ctx context.Context) error {
 	if h.Seq == 0 || g.vault.State() != vault.Ready {
 		return nil
 	}
-	box, err := g.vault.Seal(useAnchor, nil, encode(h.Seq))
+	box, err := g.vault.Seal(store.UseAnchor, nil, encode(h.Seq))
 	if err != nil {
 		return err
 	}
 	return g.db.SetAnchor(ctx, h.Seq, h.Hash[:], box)
 }
-
-// useAnchor is the vault's key for the sealed anchor.
-const useAnchor = "anchor"
 
 // bounds compares vault and log both ways, and says what contradicts: the log has seen change counter of the vault, and
 // the vault has sealed a head of the log.
@@ -39,7 +37,7 @@ func (g *Gateway) bounds(ctx context.Context, counter uint64) (contradiction str
 		return "", err
 	}
 	var sealed uint64
-	plain, err := g.vault.Unseal(useAnchor, nil, box)
+	plain, err := g.vault.Unseal(store.UseAnchor, nil, box)
 	if err == nil {
 		err = json.Unmarshal(plain, &sealed)
 	}

@@ -17,9 +17,6 @@ import (
 // the log gets them, then the outbox row goes. What is gained counts in memory only after that; what is lost counts in
 // memory before. g.authority keeps the outbox's order and the log's the same.
 
-// useOutbox is the vault's key for sealed outbox batches.
-const useOutbox = "outbox"
-
 // batch packs events for the outbox. Clear batches hold only ids, states and times, so that they can be told to the
 // log while the vault is locked; everything else is sealed.
 func (g *Gateway) batch(clear bool, evs []event.Event) (store.Batch, error) {
@@ -33,7 +30,7 @@ func (g *Gateway) batch(clear bool, evs []event.Event) (store.Batch, error) {
 	if clear {
 		return b, nil
 	}
-	box, err := g.vault.Seal(useOutbox, b.ID[:], body)
+	box, err := g.vault.Seal(store.UseBatch, b.ID[:], body)
 	if err != nil {
 		return store.Batch{}, err
 	}
@@ -125,7 +122,7 @@ func (g *Gateway) unpack(b store.Batch) ([]event.Event, error) {
 	body := b.Body
 	if b.Sealed {
 		var err error
-		if body, err = g.vault.Unseal(useOutbox, b.ID[:], b.Body); err != nil {
+		if body, err = g.vault.Unseal(store.UseBatch, b.ID[:], b.Body); err != nil {
 			return nil, err
 		}
 	}

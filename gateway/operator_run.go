@@ -1,171 +1,16 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"sallyport/auditlog/event"
 	"sallyport/authz"
 	"sallyport/gateway/api"
 	"sallyport/gateway/store"
 )
-
-func (g *Gateway) opApprovalList(r opRequest) (any, error) { return g.cards.list(), nil }
-
-// opApprovalGrant answers a card with yes: row and outbox, then the log, and only then memory.
-func (g *Gateway) opApprovalGrant(r opRequest) (any, error) {
-	var a api.ApproveArgs
-	if fault := decode(r.args, &a); fault != nil {
-		return nil, fault
-	}
-	if err := g.ready(); err != nil {
-		return nil, err
-	}
-	switch {
-	case a.CardDigest == "":
-		return nil, api.Fail("invalid_request", "cardDigest: name the card that was shown")
-	case a.Scope != "use" && a.Scope != "run":
-		return nil, api.Fail("invalid_request", "scope: use or run")
-	case a.Uses < 0 || a.Scope == "use" && (a.Uses != 0 || !a.Until.IsZero()):
-		return nil, api.Fail("invalid_request", "uses and until narrow the scope run; uses is at least 1")
-	case !a.Until.IsZero() && !a.Until.After(now().Wall):
-		return nil, api.Fail("invalid_request", "until: is over already")
-	case g.unrecorded.Load():
-		return nil, api.Fail("not_recorded", "a revocation is not yet recorded; nothing is granted before it is")
-	}
-	c, known := g.cards.take(a.ID, a.CardDigest)
-	switch {
-	case !known:
-		return nil, api.Fail("not_found", "no card of this id waits: it was answered, or its time is over")
-	case c == nil:
-		return nil, api.Fail("invalid_request", "cardDigest: not the card that waits; look at it again")
-	}
-	x, err := g.grant(r, c, a)
-	if err != nil {
-		c.answer <- verdict{refusalOf(err).Code} // the next decision says what is left of it
-		return nil, err
-	}
-	c.answer <- verdict{}
-	return x, nil
-}
-
-// grant writes approval and grant, then gives them to the run, unless it lost its standing meanwhile.
-func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, error) {
-	run, t := c.epoch.run, now()
-	if t.Past(c.ends) {
-		return api.Grant{}, api.Fail("not_found", "the card's time is over")
-	}
-	x := newGrant(c, a, t, r.who)
-	s := x.shown
-	args := jsontext.Value(slices.Clone(r.args))
-	if err := args.Canonicalize(); err != nil {
-		return api.Grant{}, api.Fail("invalid_request", "args: no canonical form")
-	}
-	evs := []event.Event{
-		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who, Args: args},
-		event.GrantIssued{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, ToolScope: s.ToolScope, CredentialScope: s.CredentialScope,
-			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator},
-	}
-	g.authority.Lock()
-	defer g.authority.Unlock()
-	run.mu.Lock()
-	was := run.state
-	next, bad := was.Next(authz.Granted)
-	gone := c.epoch.state != authz.Live
-	run.mu.Unlock()
-	if bad != nil || gone {
-		return api.Grant{}, api.Fail("not_found", "what the card asked for has lost its standing")
-	}
-	err := g.change(r.ctx, false, evs, func(tx *store.Tx) error {
-		if err := moveRun(tx, run, next); err != nil {
-			return err
-		}
-		box, err := g.vault.Seal("grant", []byte(s.ID), encode(s))
-		if err != nil {
-			return err
-		}
-		return tx.PutGrant(store.Grant{ID: s.ID, Run: run.id, Epoch: c.epoch.id, State: "live", Issued: t.Wall, Sealed: box})
-	})
-	if err != nil {
-		return api.Grant{}, err
-	}
-	run.mu.Lock()
-	lost := run.state != was || c.epoch.state != authz.Live || !g.open.Load()
-	if !lost {
-		run.step(authz.Granted)
-		run.grants = append(run.grants, x)
-		run.denied = 0
-	}
-	run.mu.Unlock()
-	if lost {
-		// Memory lost it while the log gained it: the log is told, and nothing was ever allowed by it.
-		ev := []event.Event{event.GrantRevoked{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, Reason: "run_lost"}}
-		err := g.lose(r.ctx, ev, setRun(run, []*grant{x}))
-		return api.Grant{}, errors.Join(api.Fail("not_found", "what the card asked for has lost its standing"), err)
-	}
-	return s, nil
-}
-
-// newGrant is what one yes gives: this plan once, or its tool with its credential for the run.
-func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *grant {
-	p := c.plan
-	x := &grant{Grant: authz.Grant{ID: newID("gr_"), Run: c.epoch.run.id, Epoch: c.epoch.id, Tools: []string{p.tool},
-		Credentials: []string{p.authz.Credential}, State: authz.GrantLive, Version: p.authz.Version}}
-	expires := "agent-run-ends"
-	if a.Scope == "use" {
-		x.Counted, x.Uses, x.Digest, expires = true, 1, p.authz.Digest, "1 use"
-	}
-	if a.Uses > 0 {
-		x.Counted, x.Uses, expires = true, a.Uses, fmt.Sprintf("%d uses", a.Uses)
-	}
-	if !a.Until.IsZero() {
-		x.Ends = after(t, a.Until.Sub(t.Wall))
-		expires = a.Until.UTC().Format(time.RFC3339)
-	}
-	x.shown = api.Grant{ID: x.ID, AgentRun: x.Run, ExecutionEpoch: x.Epoch, ToolScope: x.Tools, CredentialScope: x.Credentials,
-		IssuedAt: t.Wall, ExpiresWhen: expires, Approval: c.shown.ID, Operator: operator}
-	return x
-}
-
-// opApprovalDeny answers a card with no. It needs no proof; two of them make the run denied.
-func (g *Gateway) opApprovalDeny(r opRequest) (any, error) {
-	var a api.IDArgs
-	if fault := decode(r.args, &a); fault != nil {
-		return nil, fault
-	}
-	c, known := g.cards.take(a.ID, "")
-	if !known {
-		return nil, api.Fail("not_found", "no card of this id waits: it was answered, or its time is over")
-	}
-	c.answer <- verdict{"approval_denied"}
-	run := c.epoch.run
-	run.mu.Lock()
-	run.denied++
-	was := run.state
-	if run.denied >= 2 {
-		run.step(authz.DeniedTwice)
-	}
-	state := run.state
-	run.mu.Unlock()
-	evs := []event.Event{event.ApprovalDenied{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Operator: r.who}}
-	if state != was {
-		g.cards.expire(func(x *card) bool { return x.epoch.run == run }, "run_denied")
-		evs = append(evs, event.RunDenied{Run: run.id})
-	}
-	g.authority.Lock()
-	defer g.authority.Unlock()
-	if err := g.lose(r.ctx, evs, setRun(run, nil)); err != nil {
-		g.complain("record denial", err)
-		return nil, api.Fail("not_recorded", "denied here, not yet recorded")
-	}
-	return struct{}{}, nil
-}
 
 func (g *Gateway) opRunList(r opRequest) (any, error) {
 	out := []api.Run{}
@@ -191,7 +36,7 @@ func (g *Gateway) storedRun(row store.Run) api.Run {
 	if row.State == authz.Revoked.String() {
 		out.RevokedAt = row.Changed
 	}
-	if plain, err := g.vault.Unseal(useRun, []byte(row.ID), row.Sealed); err == nil {
+	if plain, err := g.vault.Unseal(store.UseRun, []byte(row.ID), row.Sealed); err == nil {
 		var s storedRun
 		if json.Unmarshal(plain, &s) == nil {
 			out.Agent = s.Agent

@@ -11,6 +11,7 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
+	"sallyport/gateway/store"
 	"sallyport/vault"
 )
 
@@ -78,7 +79,7 @@ func (g *Gateway) maker(ctx context.Context) (m maker, err error) {
 // acceptHead makes the log's present end the vault's lower bound, and the place up to which deeds are known.
 func (g *Gateway) acceptHead(ctx context.Context) error {
 	h := g.log.head()
-	box, err := g.vault.Seal(useAnchor, nil, encode(h.Seq))
+	box, err := g.vault.Seal(store.UseAnchor, nil, encode(h.Seq))
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,9 @@ func (s storedRun) facts() peer.Facts {
 	return peer.Facts{PID: s.Agent.ProcessID, Exe: s.Agent.Command, ExeDigest: s.Agent.ExeDigest, Identity: s.Agent.Identity}
 }
 
-const useRun = "run"
-
 // putRun writes a run's row. The vault is open.
 func (g *Gateway) putRun(tx *store.Tx, r *run) error {
-	box, err := g.vault.Seal(useRun, []byte(r.id), encode(storedRun{r.owner.key, agent(r.owner.facts), r.owner.shell}))
+	box, err := g.vault.Seal(store.UseRun, []byte(r.id), encode(storedRun{r.owner.key, agent(r.owner.facts), r.owner.shell}))
 	if err != nil {
 		return err
 	}
@@ -72,7 +70,7 @@ func (g *Gateway) loadRuns(ctx context.Context) error {
 		if g.book.byID(row.ID) != nil || state == authz.Ended {
 			continue
 		}
-		plain, err := g.vault.Unseal(useRun, []byte(row.ID), row.Sealed)
+		plain, err := g.vault.Unseal(store.UseRun, []byte(row.ID), row.Sealed)
 		if err != nil {
 			return fmt.Errorf("run %s: %w", row.ID, err)
 		}
