@@ -40,7 +40,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	recipients := []string{recipient, draft.RecoveryRecipient}
 	w, err := auditlog.Create(g.cfg.Home.Log(), id, origin(draft.VaultID), recipients, g.logOptions())
 	if err != nil {
-		return api.Created{}, fmt.Errorf("create audit log: %w", err)
+		return api.Created{}, err
 	}
 	g.log.w.Store(w)
 	evs := []event.Event{

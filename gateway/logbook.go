@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"sallyport/auditlog"
@@ -11,7 +10,7 @@ import (
 )
 
 // errNoLog: before init no log exists; calls are refused vault_absent and only counted.
-var errNoLog = errors.New("audit log: none yet")
+var errNoLog = errors.New("append to audit log: there is none yet")
 
 // logbook is the gateway's one hand on the audit log. The zero value has no log.
 type logbook struct {
@@ -26,11 +25,7 @@ func (l *logbook) append(ctx context.Context, e ...auditlog.Entry) (uint64, erro
 		return 0, errNoLog
 	}
 	// The caller's patience is no reason to leave a record half told: an append ends by itself.
-	seq, err := w.Append(context.WithoutCancel(ctx), e...)
-	if err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", err)
-	}
-	return seq, nil
+	return w.Append(context.WithoutCancel(ctx), e...)
 }
 
 // note records events that need no row, under one subject.

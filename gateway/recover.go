@@ -22,7 +22,7 @@ func (g *Gateway) recover(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open audit log: %w", err)
+		return err
 	}
 	g.log.w.Store(w)
 	if err := g.compareAnchor(ctx); err != nil {

@@ -130,13 +130,15 @@ func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes
 	for i, c := range changes {
 		names[i] = c.Setting
 	}
-	if err := g.log.w.Load().Mirror(next.AuditMirror); err != nil {
-		return api.Fail("invalid_request", "audit_mirror: "+err.Error())
+	if was.AuditMirror != next.AuditMirror {
+		if err := g.log.w.Load().Mirror(next.AuditMirror); err != nil {
+			return api.Fail("invalid_request", "audit_mirror: "+err.Error())
+		}
 	}
 	evs := []event.Event{event.SettingsChanged{Settings: names, Operator: operator}}
 	if !slices.Equal(was.Recipients, next.Recipients) {
 		if err := g.changeRecipients(ctx, next.Recipients); err != nil {
-			return fmt.Errorf("change recipients: %w", err)
+			return err
 		}
 		evs = append(evs, event.LogRecipientsChanged{Recipients: next.Recipients, Operator: operator})
 	}

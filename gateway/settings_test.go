@@ -181,6 +181,38 @@ func (w *testWitness) serve(out http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(out, "\u2014 %s %s\n", w.name, base64.StdEncoding.EncodeToString(sig))
 }
 
+// TestApplyLeavesTheMirror: what is wrong with the mirror meanwhile is no reason to refuse another setting.
+func TestApplyLeavesTheMirror(t *testing.T) {
+	r := newRig(t, "")
+	r.init()
+	mirror := filepath.Join(t.TempDir(), "copy")
+	if _, got := r.apply(fmt.Sprintf("[settings]\naudit_mirror = %q", mirror), false); got != "" {
+		t.Fatal(got)
+	}
+	w := r.log.w.Load()
+	for deadline := time.Now().Add(20 * time.Second); w.MirrorState().At.IsZero(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("mirror %+v", w.MirrorState())
+		}
+	}
+	if err := os.Rename(mirror, mirror+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(r.dir, "audit"), mirror); err != nil {
+		t.Fatal(err)
+	}
+	_, recipient, err := auditlog.NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, got := r.apply(fmt.Sprintf("[settings]\nrecipients = [%q]", recipient), false); got != "" || len(c) != 1 {
+		t.Fatalf("recipients: %v %q", c, got)
+	}
+	if s := w.MirrorState(); s.Dir != mirror {
+		t.Errorf("mirror %+v", s)
+	}
+}
+
 func TestWitness(t *testing.T) {
 	r := newRig(t, "")
 	r.init()

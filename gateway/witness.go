@@ -191,19 +191,18 @@ func submission(w *auditlog.Writer, old, size int64, checkpoint []byte) ([]byte,
 	return append(append(b, '\n'), checkpoint...), nil
 }
 
-// witnessHTTP follows no redirect, uses no proxy and keeps nothing.
-var witnessHTTP = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
-
-// post returns the signature lines, or (409) the size that the witness knows.
+// post returns the signature lines, or (409) the size that the witness knows. It follows no redirect, uses no proxy and
+// keeps nothing.
 func (x *witness) post(ctx context.Context, body []byte) (lines []byte, known int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url+"/add-checkpoint", bytes.NewReader(body))
 	if err != nil {
 		return nil, 0, err
 	}
-	res, err := witnessHTTP.Do(req)
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, 0, errors.New("the witness could not be reached")
 	}
