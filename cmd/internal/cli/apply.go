@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +21,10 @@ func (a *app) apply() *cobra.Command {
 file does not name stays as it is. The gateway keeps it sealed in the vault:
 
   [settings]
-  audit_mirror = "/mnt/other-disk/audit"   # a folder that gets a copy of the log
+  audit_mirror = "/mnt/other-disk/audit"   # a folder that gets a copy of the log; made
+                                           # if it is not there
   recipients = ["age1pq1…"]                # who can read the log from now on, besides
-                                           # the vault's recovery identity
+                                           # the vault's recovery identity: age1pq1 only
   witness = ["https://witness.example witness.example+1a2b3c4d+BASE64"]`,
 		Args: exactly("FILE"),
 	}
@@ -38,7 +38,7 @@ file does not name stays as it is. The gateway keeps it sealed in the vault:
 		if err := ask.early(); err != nil {
 			return err
 		}
-		file, err := a.applyFile(words[0])
+		file, err := a.readInput(words[0])
 		if err != nil {
 			return err
 		}
@@ -59,20 +59,6 @@ file does not name stays as it is. The gateway keeps it sealed in the vault:
 		return nil
 	}
 	return cmd
-}
-
-func (a *app) applyFile(path string) ([]byte, error) {
-	if path != "-" {
-		return readFile(path)
-	}
-	b, err := io.ReadAll(io.LimitReader(a.in, fileLimit+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read stdin: %w", err)
-	case len(b) > fileLimit:
-		return nil, usage("stdin holds more than %d bytes", fileLimit)
-	}
-	return b, nil
 }
 
 func (a *app) showChanges(changes []api.Change, dry bool) {

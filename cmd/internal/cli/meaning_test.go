@@ -58,7 +58,7 @@ func TestMeaning(t *testing.T) {
 		"not asked":    {[]string{bad, "--pub", pub}, 0, "intact", false, []string{"meaning       not checked: that needs --identity"}, nil},
 		"unpinned":     {[]string{bad, "--identity", reader}, 3, "unpinned", true, []string{"meaning       breached: "}, nil},
 		"broken":       {[]string{spoilt, "--pub", pub, "--identity", reader}, 1, "broken", false, []string{"meaning       not checked: the chain is broken"}, nil},
-		"a stranger":   {[]string{good, "--pub", pub, "--identity", stranger}, 2, "intact", false, []string{"verdict       intact", "meaning       not checked: " + stranger + ": this"}, []string{"sp: check meaning: " + stranger + ": this identity does not open this log", "next: give the file that holds the reader identity"}},
+		"a stranger":   {[]string{good, "--pub", pub, "--identity", stranger}, 2, "intact", false, []string{"verdict       intact", "meaning       not checked: " + stranger + ": this"}, []string{"sp: check meaning: " + stranger + ": this identity does not open this log from its beginning", "next: give the file that holds the reader identity"}},
 		"no identity":  {[]string{good, "--pub", pub, "--identity", pub}, 2, "intact", false, nil, []string{pub + " holds no whole age identity", "next: "}},
 		"half of one":  {[]string{good, "--pub", pub, "--identity", w.file("half", sound.reader[:40])}, 2, "intact", false, nil, []string{"half holds no whole age identity"}},
 		"all the same": {[]string{bad, "--pub", pub, "--identity", reader, "--all-signatures"}, 6, "intact", true, []string{"signatures    every commit's was checked"}, nil},

@@ -26,8 +26,10 @@ func (a *app) pin() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pin [DIR]",
 		Short: "Keep the public key of a log, to verify against later",
-		Long:  "Keep the public key of the log in DIR (this user's own by default) in the user's config folder. Compare the fingerprint with what `sp init` printed, or ask whoever made the log.",
-		Args:  atMost(1),
+		Long: `Keep the public key of the log in DIR (this user's own by default) in the user's
+config folder. Compare the fingerprint with what sp init printed, or ask whoever made
+the log.`,
+		Args: atMost(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.openFolder(append(args, "")[0])
 			if err != nil {

@@ -19,13 +19,15 @@ func (a *app) vaultRelease() *cobra.Command {
 		Use:   "release",
 		Short: "Take the vault out of quarantine, by your word, which is recorded",
 		Long: `Take the vault out of quarantine, by your word, which is recorded. Vault and audit
-log are compared anew; where they still contradict each other the vault stays
-quarantined, unless --accept-log-head says that the log is right as it is.`,
+log are compared anew; where they still contradict each other it is said how, and the
+vault stays quarantined. Put the newer copy back under a stopped gateway, or go on with
+both as they are: --accept-log-head. Where it was the vault that was put back, look at
+sp secret ls and sp host ls afterwards: what was removed may be there again.`,
 		Args: exactly(),
 	}
 	ask := a.asker(cmd)
 	ask.need = needSome
-	cmd.Flags().BoolVar(&args.AcceptLogHead, "accept-log-head", false, "the log ends before what the vault has seen, or is gone: go on with it as it is")
+	cmd.Flags().BoolVar(&args.AcceptLogHead, "accept-log-head", false, "one of the two is an older copy, or audit/ and audit.pub are gone: go on with them as they are")
 	recoveryFlag(cmd, &recovery)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		proof, err := ask.slot(cmd.Context(), recovery)

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // nextIdentity is what helps whoever brought a file that opens nothing.
-const nextIdentity = "give the file that holds the reader identity, or the recovery identity, which `sp init` printed"
+const nextIdentity = "give the file that holds the reader identity, or the recovery identity, which `sp init` printed; a log whose readers were changed wants the old and the new one in one file"
 
 // review is what a reviewer brings to read a log: the folder, a key for it, an age identity.
 type review struct {
@@ -72,19 +71,14 @@ type reader struct{ secret, file string }
 
 // reader reads the file that holds an age identity.
 func (a *app) reader(path string) (reader, error) {
-	r := reader{file: path}
-	var b []byte
-	var err error
-	if path == "-" {
-		r.file = "stdin"
-		if b, err = io.ReadAll(io.LimitReader(a.in, fileLimit)); err != nil {
-			return reader{}, fmt.Errorf("read stdin: %w", err)
-		}
-	} else if b, err = readFile(path); err != nil {
+	b, err := a.readInput(path)
+	if err != nil {
 		return reader{}, &adviceError{err, nextIdentity}
 	}
-	r.secret = string(b)
-	return r, nil
+	if path == "-" {
+		path = "stdin"
+	}
+	return reader{string(b), path}, nil
 }
 
 // records are the log's, decrypted and verified on the way. A fault comes last; what
@@ -121,7 +115,7 @@ func (b readable) fault(err error, last uint64) error {
 	case !b.identified():
 		err = fmt.Errorf("%s holds no whole age identity", file)
 	case last == 0:
-		err = fmt.Errorf("%s: this identity does not open this log", file)
+		err = fmt.Errorf("%s: this identity does not open this log from its beginning", file)
 	default:
 		err = fmt.Errorf("%s: this identity opens the log to record %d and no further: its readers were changed there", file, last)
 	}

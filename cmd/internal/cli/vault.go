@@ -145,6 +145,8 @@ func vaultState(state string) string {
 		return "absent (`sp init` makes one)"
 	case "locked":
 		return "locked (`sp unlock` opens it)"
+	case "quarantined":
+		return "quarantined (`sp vault release` says why)"
 	}
 	return state
 }

@@ -84,7 +84,9 @@ func torn(v verdict) string {
 	case v.Verdict == auditlog.Live:
 		return "no: a gateway is writing at the end of " + v.Segment
 	case v.Verdict == auditlog.Torn:
-		return fmt.Sprintf("%s at offset %d: %s; the gateway's next start explains it", v.Segment, v.Offset, v.Detail)
+		return fmt.Sprintf("%s at offset %d: %s; a crash, which the gateway's next start explains, or a changed end: --against a checkpoint tells", v.Segment, v.Offset, v.Detail)
+	case v.Torn > 0 && v.Verdict == auditlog.Broken:
+		return fmt.Sprintf("%d bytes that belong to no commit, up to there", v.Torn)
 	case v.Torn > 0:
 		return fmt.Sprintf("%d bytes that crashes left, each explained by the segment after it", v.Torn)
 	default:
