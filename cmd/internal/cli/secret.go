@@ -161,12 +161,24 @@ func readFile(path string) ([]byte, error) {
 		return nil, usage("%s", err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, fileLimit+1))
+	return readSmall(f, path)
+}
+
+// readInput is readFile, where - is stdin.
+func (a *app) readInput(path string) ([]byte, error) {
+	if path == "-" {
+		return readSmall(a.in, "stdin")
+	}
+	return readFile(path)
+}
+
+func readSmall(r io.Reader, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, fileLimit+1))
 	switch {
 	case err != nil:
 		return nil, usage("%s", err)
 	case len(b) > fileLimit:
-		return nil, usage("%s holds more than %d bytes", path, fileLimit)
+		return nil, usage("%s holds more than %d bytes", what, fileLimit)
 	}
 	return b, nil
 }
