@@ -240,6 +240,7 @@ func TestWitness(t *testing.T) {
 	for name, a := range map[string]api.WitnessArgs{
 		"twice": {URL: w.URL, Key: w.vkey}, "no key": {URL: w.URL + "/x"}, "another's hash": {URL: w.URL + "/x", Key: strings.Replace(w.vkey, "+", "x+", 1)},
 		"plain http elsewhere": {URL: "http://witness.example", Key: w.vkey}, "slash": {URL: w.URL + "/", Key: w.vkey},
+		"a key of two lines": {URL: w.URL + "/x", Key: w.vkey[:len(w.vkey)-4] + "\n" + w.vkey[len(w.vkey)-4:]},
 	} {
 		if _, err := r.opWitnessAdd(opRequest{ctx: t.Context(), args: encode(a)}); err == nil {
 			t.Errorf("%s: taken", name)

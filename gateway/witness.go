@@ -250,7 +250,7 @@ func parseCosigner(vkey string) (cosigner, error) {
 		return cosigner{}, bad
 	}
 	raw, err := base64.StdEncoding.DecodeString(parts[2])
-	if err != nil || len(raw) != 1+ed25519.PublicKeySize || raw[0] != algCosignature {
+	if err != nil || len(raw) != 1+ed25519.PublicKeySize || raw[0] != algCosignature || base64.StdEncoding.EncodeToString(raw) != parts[2] {
 		return cosigner{}, bad
 	}
 	sum := sha256.Sum256(append([]byte(parts[0]+"\n"), raw...))

@@ -43,8 +43,11 @@ func (t *Tx) reseal(f resealer) error {
 		}
 	}
 	var box []byte
-	if err := t.tx.QueryRowContext(t.ctx, `SELECT sealed FROM log_anchor WHERE one = 1`).Scan(&box); err != nil || box == nil {
-		return err
+	if err := t.tx.QueryRowContext(t.ctx, `SELECT sealed FROM log_anchor WHERE one = 1`).Scan(&box); err != nil {
+		return fmt.Errorf("reseal log_anchor: %w", err)
+	}
+	if box == nil {
+		return nil
 	}
 	if next, err := f(UseAnchor, nil, box); err == nil {
 		return t.one(`UPDATE log_anchor SET sealed = ? WHERE one = 1`, next)
