@@ -23,6 +23,7 @@ type MirrorState struct {
 
 // mirror copies the log to a second folder, by one goroutine that ends with the Writer. The zero value has none.
 type mirror struct {
+	set   sync.Mutex // held while one goroutine gives way to another
 	mu    sync.Mutex
 	state MirrorState
 	stop  chan struct{} // closed to end the goroutine; nil: there is none
@@ -43,13 +44,15 @@ func (w *Writer) Mirror(dir string) error {
 			return fmt.Errorf("mirror audit log: %w", err)
 		}
 	}
-	w.mirror.end()
+	m := &w.mirror
+	m.set.Lock()
+	defer m.set.Unlock()
+	m.end()
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	if err := w.usable(); errors.Is(err, ErrClosed) || dir == "" {
 		return err
 	}
-	m := &w.mirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = MirrorState{Dir: dir}
@@ -174,6 +177,9 @@ func (c *copier) pass() bool {
 	m := &c.w.mirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.state.Dir != c.dir {
+		return true // another copier's by now: this one was too slow to be waited for
+	}
 	if err != nil {
 		m.state.Err = err.Error()
 		return false
