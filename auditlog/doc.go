@@ -41,7 +41,8 @@
 // from 1, both over all segments and without a gap.
 //
 // Behind the last frame may lie preallocated space: zeros to the end of the file. They say nothing and are in no hash;
-// since no frame has length 0, it is clear where they begin. A writer cuts them off when it ends a segment.
+// since no frame has length 0, it is clear where they begin. A writer cuts them off when it ends a segment. More than
+// 256 MiB of zeros no writer leaves: they count as more bytes than a torn tail can have.
 //
 // HEADER:
 //
@@ -70,7 +71,8 @@
 // The body, one byte 0x80 and the fewest zeros that make the whole frame 2 bytes more than a multiple of 64 are sealed
 // by AES-256-GCM. Nonce: u96 index in the batch, from 0. Additional data: u64 segment | u64 sequence | kind | subject.
 // Own, at most 1 KiB, is opaque; the chain covers it. Only notes may have the zero subject. An intent is open until a
-// result with its subject; a second intent with that subject meanwhile changes nothing.
+// result with its subject; a second intent with that subject meanwhile changes nothing. All that are open take at most
+// 768 KiB in a HEADER: a verifier need not remember more.
 //
 // Keys, with HKDF-SHA-256: K[1] is the HEADER's read key. The segment's i-th BATCH, with its 16 bytes as salt, gives
 // P = Extract(salt, K[i]), the batch's AES key Expand(P, "auditlog record key 1"), and K[i+1] = Expand(P, "auditlog next

@@ -34,6 +34,7 @@ type state struct {
 	readers readers           // of the segment last entered
 	counter uint64            // the owner's, in the HEADER last entered
 	open    map[[16]byte]intent
+	cost    int    // of all in open, in a HEADER
 	drops   []drop // torn tails since the last HEADER; the next one must state exactly these
 }
 
@@ -200,14 +201,18 @@ func (w *walker) accept(n uint64, b *batch, seen bool) error {
 		return nil
 	}
 	for _, e := range b.effects {
-		_, is := w.open[e.subject]
+		was, is := w.open[e.subject]
+		i := intent{seq: e.seq, time: b.commit.time, subject: e.subject, own: e.own}
 		switch {
-		case e.kind == Result:
+		case e.kind == Result && is:
 			delete(w.open, e.subject)
-		case !is && len(w.open) == maxOpen/(intent{}).cost():
+			w.cost -= was.cost()
+		case e.kind == Result:
+		case !is && w.cost+i.cost() > maxOpen:
 			return w.fault(tampered, place{n, b.off}, "more intents are open than a header can carry")
 		case !is:
-			w.open[e.subject] = intent{seq: e.seq, time: b.commit.time, subject: e.subject, own: e.own}
+			w.open[e.subject] = i
+			w.cost += i.cost()
 		}
 	}
 	before := w.at.seq
@@ -246,6 +251,7 @@ func (w *walker) adopt(h header, key ed25519.PublicKey) {
 	}
 	for _, i := range h.open {
 		w.open[i.subject] = i
+		w.cost += i.cost()
 	}
 }
 
