@@ -37,7 +37,7 @@
 //	COMMIT 4   ends a batch
 //
 // HEADER and its COMMIT, or BATCH, RECORDs and COMMIT, are one batch: one write and one fdatasync, at most 4 MiB.
-// A batch without records has a countersigned COMMIT. Records have sequence numbers from 1, batches have commit numbers
+// A BATCH without RECORDs has a countersigned COMMIT. Records have sequence numbers from 1, batches have commit numbers
 // from 1, both over all segments and without a gap.
 //
 // Behind the last frame may lie preallocated space: zeros to the end of the file. They say nothing and are in no hash;
@@ -117,7 +117,7 @@
 // # Who vouches
 //
 // While the owner lends the identity key, each segment's first COMMIT is countersigned, and another at least once a
-// minute. That key alone stands for the log in the long run. A segment's own key is made for it, certified by the one before
+// minute while something is appended. That key alone stands for the log in the long run. A segment's own key is made for it, certified by the one before
 // and wiped after it; the recovery key on disk may begin a segment at a start. So what lies behind the last
 // countersigned COMMIT is weakly signed: who stole the recovery key or the running writer's memory could have written
 // it. Verify tells where that begins (Report.Weak). All before is as strong as the identity key.
