@@ -9,9 +9,23 @@
 //
 //	"spslot1\n" | DEK (32) | vault id (16) | slot id (16) | generation (8, big endian)
 //
-// A slot is believed only if it names its own row and its DEK opens the
-// verifier row. Every other key is HKDF-SHA256(DEK, salt = vault id,
-// info = "sallyport/vault/1/" + use), one for each use.
+// where generation is the one the slot was made in. A slot is believed only if
+// it names its own row, its DEK opens the verifier row, and that row lists it
+// with the SHA-256 of its file: a slot that was removed and is put back opens
+// nothing. Kinds of slot are passphrase, recovery and keychain; one that is not
+// a keychain's always remains. Every other key is HKDF-SHA256(DEK, salt = vault
+// id, info = "sallyport/vault/1/" + use), one for each use.
+//
+// # Generations
+//
+// [Vault.Rekey] makes a new DEK, [Vault.Restore] keeps the backup's; both raise
+// the generation and seal every row anew, in a new database that takes the
+// place of the old one in one step. The past row holds the DEKs and generations
+// of before (at most 32), so that boxes of [Vault.Seal] outside the database,
+// such as in a log that is only appended to, stay readable to their owner. A
+// rekey thus makes a stolen DEK worthless against what is written from then on
+// and against the new database as a whole; what was sealed under it elsewhere
+// stays as exposed as it was.
 //
 // # Rows
 //
@@ -30,8 +44,11 @@
 // counter of the change that wrote it, so a name dropped and added again never
 // has an old version.
 //
-// The verifier row lists the genuine slots: vault id, then for each slot its id
-// and the SHA-256 of its file.
+// The verifier, manifest and past rows have one column, and in front of its box
+// the generation (8 bytes, big endian) in the clear; at another the box does not
+// open. The verifier row lists the genuine slots, as JSON: vault id, then for
+// each slot its id, the SHA-256 of its file, kind, time of creation and, if it
+// has one, recipient.
 //
 // # Manifest
 //
@@ -46,6 +63,16 @@
 // the manifest must then hold over exactly the others, else the vault is
 // quarantined. Putting back the whole file, counter and all, is not visible
 // here: whoever keeps a lower bound of [Snapshot.Counter] elsewhere tells.
+//
+// # Backups
+//
+// A backup is an age file of the database, every row in it still sealed. Its
+// header holds the vault's slots and the file key sealed under the DEK, so that
+// every key of the vault opens the backup too, and no passphrase is needed to
+// make one; besides, one stanza for each recovery and keychain recipient, so
+// that the age command opens it with such an identity. What a backup holds is
+// believed only if the whole stream is authentic, the database sound and of
+// this schema, and its rows match their manifest.
 //
 // # Memory
 //
