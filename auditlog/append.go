@@ -72,7 +72,7 @@ func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error)
 // measure checks the entries; cost is what their intents take in a HEADER.
 func measure(e []Entry) (size, cost int, err error) {
 	if len(e) == 0 {
-		return 0, 0, fmt.Errorf("nothing to append")
+		return 0, 0, errors.New("nothing to append")
 	}
 	size = batchOverhead
 	for i, e := range e {
@@ -123,7 +123,7 @@ func (w *Writer) join(c *call, cost int) (g *group, lead bool, err error) {
 
 func (w *Writer) lead(g *group) {
 	w.turn.Lock()
-	if w.flying.Load() > int64(1) {
+	if w.flying.Load() > 1 {
 		// Calls that are on their way here join for the price of one yield instead of a sync of their own.
 		runtime.Gosched()
 	}

@@ -37,11 +37,12 @@
 //	COMMIT 4   ends a batch
 //
 // HEADER and its COMMIT, or BATCH, RECORDs and COMMIT, are one batch: one write and one fdatasync, at most 4 MiB.
-// A batch without records has a countersigned COMMIT. Records have sequence numbers from 1, batches have commit numbers
+// A BATCH without RECORDs has a countersigned COMMIT. Records have sequence numbers from 1, batches have commit numbers
 // from 1, both over all segments and without a gap.
 //
 // Behind the last frame may lie preallocated space: zeros to the end of the file. They say nothing and are in no hash;
-// since no frame has length 0, it is clear where they begin. A writer cuts them off when it ends a segment.
+// since no frame has length 0, it is clear where they begin. A writer cuts them off when it ends a segment. More than
+// 256 MiB of zeros no writer leaves: they count as more bytes than a torn tail can have.
 //
 // HEADER:
 //
@@ -70,7 +71,8 @@
 // The body, one byte 0x80 and the fewest zeros that make the whole frame 2 bytes more than a multiple of 64 are sealed
 // by AES-256-GCM. Nonce: u96 index in the batch, from 0. Additional data: u64 segment | u64 sequence | kind | subject.
 // Own, at most 1 KiB, is opaque; the chain covers it. Only notes may have the zero subject. An intent is open until a
-// result with its subject; a second intent with that subject meanwhile changes nothing.
+// result with its subject; a second intent with that subject meanwhile changes nothing. All that are open take at most
+// 768 KiB in a HEADER: a verifier need not remember more.
 //
 // Keys, with HKDF-SHA-256: K[1] is the HEADER's read key. The segment's i-th BATCH, with its 16 bytes as salt, gives
 // P = Extract(salt, K[i]), the batch's AES key Expand(P, "auditlog record key 1"), and K[i+1] = Expand(P, "auditlog next
@@ -115,10 +117,11 @@
 // # Who vouches
 //
 // While the owner lends the identity key, each segment's first COMMIT is countersigned, and another at least once a
-// minute. That key alone stands for the log in the long run. A segment's own key is made for it, certified by the one before
-// and wiped after it; the recovery key on disk may begin a segment at a start. So what lies behind the last
-// countersigned COMMIT is weakly signed: who stole the recovery key or the running writer's memory could have written
-// it. Verify tells where that begins (Report.Weak). All before is as strong as the identity key.
+// minute while something is appended. That key alone stands for the log in the long run. A segment's own key is made
+// for it, certified by the one before and wiped after it; the recovery key on disk may begin a segment at a start. So
+// what lies behind the last countersigned COMMIT is weakly signed: who stole the recovery key or the running writer's
+// memory could have written it. Verify tells where that begins (Report.Weak). All before is as strong as the identity
+// key.
 //
 // # After a crash
 //

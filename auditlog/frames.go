@@ -24,8 +24,6 @@ type frames struct {
 	hash hash.Hash // SHA-256
 }
 
-func newFrames() *frames { return &frames{} }
-
 // begin starts with another file, whose first byte to come is at off; the buffer stays.
 func (f *frames) begin(r io.Reader, off int64) *frames {
 	if f.buf == nil {

@@ -169,6 +169,18 @@ func TestForgedCountersignature(t *testing.T) {
 		r := verify(t, f, pub, VerifyOptions{AllSignatures: all})
 		wantFault(t, r, unsigned, name)
 		places = append(places, r.Offset, int64(r.Seq))
+		// A root that nobody's tree has, and all signatures right.
+		f[name].Data = rebuild(t, m[name].Data, testOrigin, key, func(i int, c *commit) {
+			if i == int(good.Commits)-2 {
+				c.root[5] ^= 1
+				copy(c.idSig[:], ed25519.Sign(testKeys().id, c.text(testOrigin)))
+			}
+		}, nil)
+		r = verify(t, f, pub, VerifyOptions{AllSignatures: all})
+		wantFault(t, r, tampered, name)
+		if r.Offset != places[0] || r.Seq != 4 {
+			t.Fatalf("wrong root: %+v", r)
+		}
 		// An empty batch that nobody countersigned, and a signature added where there was none.
 		f[name].Data = rebuild(t, m[name].Data, testOrigin, key, nil, func(i int, c *commit) { c.sure = false })
 		if r := verify(t, f, pub, VerifyOptions{AllSignatures: all}); r.Verdict != Broken {

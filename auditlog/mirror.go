@@ -23,6 +23,7 @@ type MirrorState struct {
 
 // mirror copies the log to a second folder, by one goroutine that ends with the Writer. The zero value has none.
 type mirror struct {
+	set   sync.Mutex // held while one goroutine gives way to another
 	mu    sync.Mutex
 	state MirrorState
 	stop  chan struct{} // closed to end the goroutine; nil: there is none
@@ -43,13 +44,15 @@ func (w *Writer) Mirror(dir string) error {
 			return fmt.Errorf("mirror audit log: %w", err)
 		}
 	}
-	w.mirror.end()
+	m := &w.mirror
+	m.set.Lock()
+	defer m.set.Unlock()
+	m.end()
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	if err := w.usable(); errors.Is(err, ErrClosed) || dir == "" {
 		return err
 	}
-	m := &w.mirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = MirrorState{Dir: dir}
@@ -174,6 +177,9 @@ func (c *copier) pass() bool {
 	m := &c.w.mirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.state.Dir != c.dir {
+		return true // another copier's by now: this one was too slow to be waited for
+	}
 	if err != nil {
 		m.state.Err = err.Error()
 		return false
@@ -187,7 +193,13 @@ func (c *copier) copy(end place) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make mirror: %w", err)
 	}
-	if err := c.pub(); err != nil {
+	// Others may write to that folder: a link in it must lead neither out of it nor back to the log.
+	root, err := os.OpenRoot(c.dir)
+	if err != nil {
+		return fmt.Errorf("open mirror: %w", err)
+	}
+	defer root.Close()
+	if err := c.pub(root); err != nil {
 		return fmt.Errorf("mirror audit.pub: %w", err)
 	}
 	for n := uint64(1); n <= end.segment; n++ {
@@ -202,7 +214,7 @@ func (c *copier) copy(end place) error {
 		if c.same[n] == size {
 			continue
 		}
-		have, err := c.segment(folder, n, size)
+		have, err := c.segment(root, n, size)
 		if err != nil {
 			return fmt.Errorf("mirror %s: %w", segmentName(n), err)
 		}
@@ -212,10 +224,9 @@ func (c *copier) copy(end place) error {
 }
 
 // pub copies audit.pub as it is in force. One of another log is not written over.
-func (c *copier) pub() error {
+func (c *copier) pub(root *os.Root) error {
 	p := c.w.pub.Load()
-	path := filepath.Join(c.dir, pubFile)
-	is, err := os.ReadFile(path)
+	is, err := readSmall(root, pubFile)
 	if err == nil && bytes.Equal(is, p.note) {
 		return nil
 	}
@@ -227,18 +238,40 @@ func (c *copier) pub() error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return writeFile(osDisk{}, path, p.note)
+	return writeFile(osDisk{}, filepath.Join(c.dir, pubFile), p.note)
+}
+
+// openPlain opens a regular file of the mirror, and nothing else: no link, pipe or device.
+func openPlain(root *os.Root, name string, flag int) (*os.File, error) {
+	i, err := root.Lstat(name)
+	if err == nil && !i.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return root.OpenFile(name, flag, 0o600)
+}
+
+// readSmall reads a file that has at most one frame's size.
+func readSmall(root *os.Root, name string) ([]byte, error) {
+	f, err := openPlain(root, name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxBody))
 }
 
 // segment makes the mirror's file equal up to size, and returns how long it is then: less, where the log's own is being
 // closed and loses its preallocated space meanwhile. What is there must be the beginning of it.
-func (c *copier) segment(folder string, n uint64, size int64) (int64, error) {
+func (c *copier) segment(root *os.Root, n uint64, size int64) (int64, error) {
 	from, err := os.Open(filepath.Join(c.w.folder, segmentName(n)))
 	if err != nil {
 		return 0, err
 	}
 	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(folder, segmentName(n)), os.O_RDWR|os.O_CREATE, 0o600)
+	to, err := openPlain(root, filepath.Join(segmentsFolder, segmentName(n)), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return 0, err
 	}
@@ -246,6 +279,9 @@ func (c *copier) segment(folder string, n uint64, size int64) (int64, error) {
 	i, err := to.Stat()
 	if err != nil {
 		return 0, err
+	}
+	if own, err := from.Stat(); err != nil || os.SameFile(own, i) {
+		return 0, errors.Join(err, errors.New("it is the log's own file"))
 	}
 	if i.Size() < c.same[n] {
 		return 0, errors.New("the copy became shorter")

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -153,4 +156,36 @@ func TestMirrorFails(t *testing.T) {
 		t.Fatal("a closed writer mirrors")
 	}
 	wantVerdict(t, verifyDir(t, late, VerifyOptions{}), Intact)
+}
+
+// TestMirrorsCross: whoever changes the mirror at the same time as others, one goroutine copies, and Close ends it.
+func TestMirrorsCross(t *testing.T) {
+	_, w := newLog(t, mirrorOptions())
+	mustAppend(t, w, note1("a"))
+	to := t.TempDir()
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if err := w.Mirror(filepath.Join(to, strconv.Itoa(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantMirrored(t, w)
+	if n := copiers(); n != 1 {
+		t.Errorf("%d goroutines copy", n)
+	}
+	w.Close()
+	for deadline := time.Now().Add(20 * time.Second); copiers() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines copy a closed log", copiers())
+		}
+	}
+}
+
+// copiers counts the goroutines that copy to a mirror.
+func copiers() int {
+	b := make([]byte, 1<<20)
+	return bytes.Count(b[:runtime.Stack(b, true)], []byte("(*copier).run("))
 }

@@ -75,7 +75,7 @@ func proved(r tlog.HashReader, old, size int64, root tlog.Hash) (tlog.TreeProof,
 }
 
 // sameRoot holds the file against the root that was signed.
-func (w *Writer) sameRoot(r tlog.HashReader, c commit) error {
+func sameRoot(r tlog.HashReader, c commit) error {
 	h, err := tlog.TreeHash(int64(c.commits), r)
 	if err == nil && h != c.root {
 		err = errors.New("the tree has another root than was signed")
@@ -102,7 +102,7 @@ func (w *Writer) catchUp(f *os.File, last commit) error {
 			return err
 		}
 	}
-	return w.sameRoot(r, last)
+	return sameRoot(r, last)
 }
 
 func (w *Writer) leavesAfter(f *os.File, r tlog.HashReader, have int64, last commit) error {

@@ -6,6 +6,7 @@ const (
 	roomStep   = 1 << 20   // a segment's file grows by steps of it
 	resultRoom = 8 << 10   // kept for the Result of each open intent, with what its batch costs
 	noteRoom   = 256 << 10 // kept for Reserved notes
+	maxBlank   = 256 << 20 // more than all that is kept behind the last frame: maxOpen/(8+8+16+2) results, notes, a batch, a step
 )
 
 // reserve is how long a segment's file must be, so that after size written bytes everything fits that must not be refused.

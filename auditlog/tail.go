@@ -93,7 +93,8 @@ func openAt(fsys fs.FS, n uint64, off int64) (fs.File, error) {
 }
 
 // tailBytes reads what follows off, one byte more than a batch can have at most. Zeros at the end are preallocated space
-// and are no part of b; as many of them as a COMMIT could end in are given apart.
+// and are no part of b; as many of them as a COMMIT could end in are given apart. A file that goes on with zeros for ever
+// (a sparse one costs nobody anything) reads as more than a batch.
 func tailBytes(fsys fs.FS, n uint64, off, size int64) (b, zeros []byte, err error) {
 	f, err := openAt(fsys, n, off)
 	if err != nil {
@@ -115,7 +116,9 @@ func tailBytes(fsys fs.FS, n uint64, off, size int64) (b, zeros []byte, err erro
 			b = append(append(b, make([]byte, blank)...), buf[:last]...)
 			blank = 0
 		}
-		blank += m - last
+		if blank += m - last; blank > maxBlank {
+			return make([]byte, maxBatch+1), nil, nil
+		}
 		if err == io.EOF {
 			break
 		}

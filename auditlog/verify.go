@@ -70,7 +70,7 @@ func Verify(segmentsDir fs.FS, pub []byte, o VerifyOptions) (Report, error) {
 		return Report{}, err
 	}
 	if err != nil {
-		return Report{Verdict: Broken, Kind: unsigned, Segment: "audit.pub", Detail: err.Error()}, nil
+		return Report{Verdict: Broken, Kind: unsigned, Segment: pubFile, Detail: err.Error()}, nil
 	}
 	v := &verifier{w: newWalker(p), o: o}
 	v.rep.Fingerprint = p.fingerprint()

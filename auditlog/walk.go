@@ -1,12 +1,15 @@
 package auditlog
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // walker carries the log's state over segments and says where it stops being true.
@@ -34,6 +37,7 @@ type state struct {
 	readers readers           // of the segment last entered
 	counter uint64            // the owner's, in the HEADER last entered
 	open    map[[16]byte]intent
+	cost    int    // of all in open, in a HEADER
 	drops   []drop // torn tails since the last HEADER; the next one must state exactly these
 }
 
@@ -41,7 +45,8 @@ type state struct {
 type owed struct {
 	commit
 	place
-	seq uint64 // before it
+	seq  uint64    // before it
+	tree tlog.Hash // the root of the tree with it
 }
 
 // hooks look on. Each may be nil; an error ends the walk.
@@ -59,7 +64,7 @@ type place struct {
 }
 
 func newWalker(p Pub) *walker {
-	w := &walker{pub: p, log: p.log(), frames: newFrames()}
+	w := &walker{pub: p, log: p.log(), frames: &frames{}}
 	w.state = state{at: stand{mark: mark{head: chainStart(p.Origin)}}, open: map[[16]byte]intent{}}
 	return w
 }
@@ -158,14 +163,21 @@ func (w *walker) settle(n uint64, held *batch, t *tail) (*tail, error) {
 	return asTail(held.off, notSigned)
 }
 
-// pay looks at the segment's last countersignature, if it was taken unseen.
+// pay looks at the segment's last countersignature, if it was taken unseen, and at the root that it vouches for.
 func (w *walker) pay() error {
 	o := w.owed
 	w.owed = nil
-	if o == nil || o.signedBy(w.key, w.pub) {
+	if o == nil {
 		return nil
 	}
-	return &TamperError{Kind: unsigned, Segment: segmentName(o.place.segment), Offset: o.off, Seq: o.seq + 1, Detail: "the commit's countersignature is wrong"}
+	kind, what := tampered, "the commit states another tree root"
+	switch {
+	case !o.signedBy(w.key, w.pub):
+		kind, what = unsigned, "the commit's countersignature is wrong"
+	case o.root == o.tree:
+		return nil
+	}
+	return &TamperError{Kind: kind, Segment: segmentName(o.place.segment), Offset: o.off, Seq: o.seq + 1, Detail: what}
 }
 
 // notSigned is the one way in which a batch fits and is still not valid.
@@ -200,14 +212,18 @@ func (w *walker) accept(n uint64, b *batch, seen bool) error {
 		return nil
 	}
 	for _, e := range b.effects {
-		_, is := w.open[e.subject]
+		was, is := w.open[e.subject]
+		i := intent{seq: e.seq, time: b.commit.time, subject: e.subject, own: e.own}
 		switch {
-		case e.kind == Result:
+		case e.kind == Result && is:
 			delete(w.open, e.subject)
-		case !is && len(w.open) == maxOpen/(intent{}).cost():
+			w.cost -= was.cost()
+		case e.kind == Result:
+		case !is && w.cost+i.cost() > maxOpen:
 			return w.fault(tampered, place{n, b.off}, "more intents are open than a header can carry")
 		case !is:
-			w.open[e.subject] = intent{seq: e.seq, time: b.commit.time, subject: e.subject, own: e.own}
+			w.open[e.subject] = i
+			w.cost += i.cost()
 		}
 	}
 	before := w.at.seq
@@ -216,7 +232,7 @@ func (w *walker) accept(n uint64, b *batch, seen bool) error {
 	if b.commit.sure {
 		w.sure, w.owed = b.commit, nil
 		if !seen {
-			w.owed = &owed{b.commit, place{n, b.off}, before}
+			w.owed = &owed{b.commit, place{n, b.off}, before, w.at.edge.root()}
 		}
 	}
 	if w.onCommit != nil {
@@ -246,6 +262,7 @@ func (w *walker) adopt(h header, key ed25519.PublicKey) {
 	}
 	for _, i := range h.open {
 		w.open[i.subject] = i
+		w.cost += i.cost()
 	}
 }
 
@@ -254,12 +271,7 @@ func openList(open map[[16]byte]intent) []intent {
 	for _, i := range open {
 		l = append(l, i)
 	}
-	slices.SortFunc(l, func(a, b intent) int {
-		if a.seq < b.seq {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(l, func(a, b intent) int { return cmp.Compare(a.seq, b.seq) })
 	return l
 }
 

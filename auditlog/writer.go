@@ -17,8 +17,8 @@ const (
 	signerFile     = "signer" // in segmentsFolder
 )
 
-// Writer appends to a log. Its methods may be called concurrently. Lock order: turn, then queue.mu
-// or mirror.mu.
+// Writer appends to a log. Its methods may be called concurrently. Lock order: mirror.set,
+// turn, then queue.mu or mirror.mu.
 type Writer struct {
 	pub    atomic.Pointer[published] // changed under turn
 	o      Options

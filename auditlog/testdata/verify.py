@@ -269,6 +269,8 @@ class Log:
                 self.open.pop(subject, None)
             elif kind == 2:
                 self.open.setdefault(subject, (s, c.time, subject, own))
+                if sum(34 + len(i[3]) for i in self.open.values()) > 768 << 10:
+                    self.fail("tampered", n, start)
         self.head, self.seq, self.number, self.edge, self.root, self.end = head, seq, c.number, edge, c.root, (n, off)
         if c.id_sig:
             self.sure, self.sure_count = c.number, self.sure_count + 1
@@ -286,10 +288,11 @@ class Log:
         except Unfit as e:
             unfit = e
         tail = b[off:].rstrip(b"\0")
-        if not tail and off:
+        blank = len(b) - off - len(tail) > 256 << 20
+        if not tail and off and not blank:
             return
         kind = "unsigned" if unfit.sig else "tampered"
-        if len(tail) > 4 << 20:
+        if len(tail) > 4 << 20 or blank:
             self.fail(kind, n, off)
         start = b"\x04" + self.id + struct.pack(">Q", n)
         for m in re.finditer(re.escape(start), b[off:]):
