@@ -26,6 +26,10 @@ func TestShowRecord(t *testing.T) {
 		t.Errorf("stdout %q, stderr %q", out, errs)
 	}
 	out, _ = w.want(0, b.reader, "audit", "show", "1", b.copyTo("copy"), "--identity", "-", "--pub", pub)
+	long := strings.Repeat("# a comment\n", fileLimit/12+1) + b.reader
+	if _, errs := w.want(2, long, "audit", "show", "1", b.copyTo("long"), "--identity", "-", "--pub", pub); !strings.Contains(errs, "stdin holds more than") {
+		t.Errorf("an identity past the limit: %s", errs)
+	}
 	contains(t, "the first of a copy", out, `"gateway_started"`, `"kind": "note"`)
 	lacks(t, "the first of a copy", out, "subject")
 	_, errs = w.want(1, "", "audit", "show", "7", "--identity", reader, "--pub", pub)
