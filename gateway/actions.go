@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -203,6 +204,27 @@ func (s *actions) block(id string, keys ...[]byte) {
 		}
 		s.unresolved[k][id] = true
 	}
+}
+
+// blocker is an action whose unknown outcome stands in the way of the plan's digest; empty for none.
+func (s *actions) blocker(p *plan) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.unresolved[hex.EncodeToString(p.digest[:])] {
+		return id
+	}
+	return ""
+}
+
+// open counts the writes nobody knows the end of.
+func (s *actions) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := map[string]bool{}
+	for _, by := range s.unresolved {
+		maps.Copy(ids, by)
+	}
+	return len(ids)
 }
 
 // unblock lets go of what an action stood in the way of.

@@ -73,11 +73,13 @@ func (g *Gateway) changeVault(ctx context.Context, evs []event.Event, write func
 	return g.tell(ctx, b, evs)
 }
 
-// tell moves one batch from the outbox to the log. What is clear is a loss, or the beginning of a log.
+// tell moves one batch from the outbox to the log. What is clear is a loss, or the beginning of a log; what is sealed may
+// have changed the vault, so it states the vault's counter: an older vault beside this log is found by it.
 func (g *Gateway) tell(ctx context.Context, b store.Batch, evs []event.Event) error {
-	entries := notes(b.ID, evs)
-	if !b.Sealed {
-		entries = losses(b.ID, evs)
+	entries := losses(b.ID, evs)
+	if b.Sealed {
+		entries = notes(b.ID, evs)
+		entries[0].Own = g.sealOwn(own{})
 	}
 	if _, err := g.log.append(ctx, entries...); err != nil {
 		return err

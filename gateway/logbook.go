@@ -16,6 +16,7 @@ var errNoLog = errors.New("append to audit log: there is none yet")
 type logbook struct {
 	w      atomic.Pointer[auditlog.Writer]
 	absent atomic.Int64 // calls refused before a log existed
+	gone   string       // why there is no usable log beside a vault; set at the start alone
 }
 
 // append makes entries durable, in one commit, and returns the last one's sequence.

@@ -94,9 +94,9 @@ func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call
 
 // own is what the gateway seals to itself in an intent or result: enough to rebuild the action's row, and no more.
 type own struct {
-	Run       string `json:"run"`
-	Epoch     string `json:"epoch"`
-	Tool      string `json:"tool"`
+	Run       string `json:"run,omitempty"`
+	Epoch     string `json:"epoch,omitempty"`
+	Tool      string `json:"tool,omitempty"`
 	Target    string `json:"target,omitempty"`
 	Cred      string `json:"credential,omitempty"`
 	Digest    []byte `json:"digest,omitempty"`
@@ -146,6 +146,11 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 func (g *Gateway) own(who caller, p *plan, outcome string) []byte {
 	o := own{Run: who.run.id, Epoch: who.epoch.id, Tool: p.tool, Target: p.authz.Target, Cred: p.authz.Credential, Digest: p.digest[:],
 		EffectKey: p.effectHash(), Key: p.key, Read: p.authz.Effect == authz.Read, Outcome: outcome}
+	return g.sealOwn(o)
+}
+
+// sealOwn seals an own part with the vault's counter in it.
+func (g *Gateway) sealOwn(o own) []byte {
 	if s := g.vault.Snapshot(); s != nil {
 		o.Counter = s.Counter
 	}
@@ -190,6 +195,9 @@ func (g *Gateway) deny(ctx context.Context, who caller, p *plan, a api.Action, d
 	e := g.refusal(d)
 	if p.detail != "" && (d.Reason == p.authz.Fault || d.Reason == p.authz.Unbound) {
 		e.Reason = p.detail
+	}
+	if id := g.acts.blocker(p); d.Reason == authz.OutcomeUnresolved && id != "" {
+		e.Reason += ": " + id
 	}
 	return g.refuse(ctx, who, p, a, e)
 }

@@ -18,8 +18,10 @@ func (g *Gateway) recover(ctx context.Context) error {
 	w, left, err := auditlog.Open(g.cfg.Home.Log(), g.logOptions())
 	if errors.Is(err, auditlog.ErrNoLog) {
 		// Nothing can be recorded, so nothing is done: only the operator's word makes a new log beside this vault.
-		g.vault.Quarantine(noLog)
-		return nil
+		return g.withoutLog("its audit log is gone: put the folder back, or accept that with `sp vault release --accept-log-head`")
+	}
+	if _, tampered := errors.AsType[*auditlog.TamperError](err); tampered || errors.Is(err, auditlog.ErrTruncated) {
+		return g.withoutLog(err.Error() + ": look with `sp audit verify` and put the folder back, or keep it aside and begin a new log with `sp vault release --accept-log-head`")
 	}
 	if err != nil {
 		return err
@@ -77,8 +79,12 @@ func (g *Gateway) logOptions() auditlog.Options {
 	}}
 }
 
-// noLog is why a vault without its log is quarantined.
-const noLog = "its audit log is gone: put the folder back, or accept that with `sp vault release --accept-log-head`"
+// withoutLog quarantines the vault: what can't be recorded is not done.
+func (g *Gateway) withoutLog(why string) error {
+	g.log.gone = why
+	g.vault.Quarantine(why)
+	return nil
+}
 
 // compareAnchor quarantines beside a log that ends before the head the vault last saw: it was cut or put back.
 func (g *Gateway) compareAnchor(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sallyport/auditlog/event"
@@ -109,6 +110,93 @@ func TestQuarantineAndRelease(t *testing.T) {
 				if x, ok := e.(event.VaultReleased); ok && (!x.AcceptedLog || x.Operator != "passphrase" || x.Reason == "") {
 					t.Errorf("recorded: %+v", x)
 				}
+			}
+		})
+	}
+}
+
+// V03: whatever changed the vault last, an older vault beside the log is found: a call, a credential, a setting.
+func TestOlderVaultIsFound(t *testing.T) {
+	for name, change := range map[string]func(r *rig){
+		"added and removed": func(r *rig) {
+			r.addBearer("ledger", "GET https://api.example.com/**")
+			op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
+		},
+		"removed": func(r *rig) { op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "first"}) },
+		"a setting": func(r *rig) {
+			if _, code := r.apply("[settings]\naudit_mirror = \""+filepath.Join(r.t.TempDir(), "m")+"\"", false); code != "" {
+				r.t.Fatal(code)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "")
+			r.init()
+			r.addBearer("first", "GET https://api.example.org/**")
+			early := snapshot(t, r.dir)
+			change(r)
+			r.stop()
+			for _, f := range []string{"vault.db", "vault.db-wal", "vault.db-shm"} {
+				os.Remove(filepath.Join(r.dir, f))
+				if b, err := os.ReadFile(filepath.Join(early, f)); err == nil {
+					os.WriteFile(filepath.Join(r.dir, f), b, 0o600)
+				}
+			}
+			for range 2 { // the second start finds it too
+				again := newRig(t, r.dir)
+				_, err := again.opUnlock(opRequest{ctx: t.Context(), who: "passphrase", proof: &api.Proof{Kind: "passphrase", Value: testPassphrase}})
+				if e := refusalOf(err); err == nil || e.Code != "vault_quarantined" || !strings.Contains(e.Reason, "older copy") {
+					t.Fatalf("unlock: %v", err)
+				}
+				if s := again.status(); !strings.Contains(s.Quarantine, "older copy") {
+					t.Errorf("status: %+v", s)
+				}
+				again.stop()
+			}
+		})
+	}
+}
+
+// A log that is broken, or whose folder is gone while its key stayed, quarantines too: spd starts, and says why.
+func TestBrokenLogQuarantines(t *testing.T) {
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("first", "GET https://api.example.org/**")
+	r.stop()
+	for name, spoil := range map[string]func(dir string) error{
+		"folder gone, key there": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "audit")) },
+		"a byte changed": func(dir string) error {
+			path := filepath.Join(dir, "audit", "00000001.seg")
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b[200] ^= 1
+			return os.WriteFile(path, b, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := snapshot(t, r.dir)
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			again := newRig(t, dir)
+			if s := again.status(); s.Vault != "quarantined" || !strings.Contains(s.Quarantine, "sp vault release") {
+				t.Fatalf("status: %+v", s)
+			}
+			if got := code(again.agent().ask("call", call0("https://api.example.org/x", "GET"))); got != "vault_quarantined" {
+				t.Errorf("a call: %s", got)
+			}
+			proof := &api.Proof{Kind: "passphrase", Value: testPassphrase}
+			if _, err := again.opRelease(opRequest{ctx: t.Context(), who: "passphrase", proof: proof, args: encode(api.ReleaseArgs{})}); refusalOf(err).Code != "vault_quarantined" {
+				t.Errorf("release without accepting: %v", err)
+			}
+			if _, err := again.opRelease(opRequest{ctx: t.Context(), who: "passphrase", proof: proof, args: encode(api.ReleaseArgs{AcceptLogHead: true})}); err != nil {
+				t.Fatalf("release: %v", err)
+			}
+			again.stop()
+			if n := count(events(t, dir, r.created.ReaderIdentity), "vault_released"); n != 1 {
+				t.Errorf("recorded %d times", n)
 			}
 		})
 	}

@@ -204,6 +204,9 @@ func (g *Gateway) changeRecipients(ctx context.Context, recipients []string) err
 		recipients = []string{m.Reader}
 	}
 	all := append(slices.Clone(recipients), m.Recovery)
+	if err := auditlog.ParseRecipients(all); err != nil { // with the recovery's kind, which age may refuse to mix
+		return api.Fail("invalid_request", "recipients: "+err.Error())
+	}
 	return g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) error {
 		return g.log.w.Load().Recipients(ed25519.PrivateKey(s.Bytes()), all)
 	})

@@ -32,7 +32,7 @@ func (g *Gateway) unlock(ctx context.Context, key vault.Key, operator string) er
 func (g *Gateway) openVault(ctx context.Context, key vault.Key, accept func() error, done func() event.Event) error {
 	if err := g.vault.Unlock(ctx, key); err != nil {
 		if errors.Is(err, vault.ErrQuarantined) {
-			return g.quarantined(ctx, err.Error())
+			return g.quarantined(ctx, g.vault.Reason())
 		}
 		return wrongIs(err)
 	}
@@ -69,8 +69,8 @@ func (g *Gateway) rebuild(ctx context.Context, accept func() error) error {
 		}
 	}
 	if g.log.w.Load() == nil {
-		g.vault.Quarantine(noLog)
-		return api.Fail("vault_quarantined", noLog)
+		g.vault.Quarantine(g.log.gone)
+		return api.Fail("vault_quarantined", g.log.gone)
 	}
 	if err := g.drain(ctx); err != nil {
 		return err
@@ -133,6 +133,11 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 			return replayed{}, err
 		}
 		out.upto = max(out.upto, r.Seq)
+		o, err := g.openOwn(r)
+		if err != nil {
+			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		out.counter = max(out.counter, o.Counter)
 		if r.Kind == auditlog.Note {
 			continue
 		}
@@ -142,11 +147,9 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 			rows[r.Subject] = row
 		}
 		row.Seq = r.Seq
-		n, err := g.redoRecord(row, r)
-		if err != nil {
+		if err := g.redoRecord(row, r, o); err != nil {
 			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
-		out.counter = max(out.counter, n)
 	}
 	for _, row := range rows {
 		out.rows = append(out.rows, *row)
@@ -154,21 +157,26 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 	return out, nil
 }
 
+// openOwn opens a record's own part; the zero value where it has none.
+func (g *Gateway) openOwn(r auditlog.Record) (o own, err error) {
+	if len(r.Own) == 0 {
+		return own{}, nil
+	}
+	plain, err := g.vault.Unseal(useOwn, nil, r.Own)
+	if err != nil {
+		return own{}, err
+	}
+	err = json.Unmarshal(plain, &o, json.RejectUnknownMembers(true))
+	return o, err
+}
+
 // redoRecord takes one intent or result into its row.
-func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record) (counter uint64, err error) {
+func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) (err error) {
 	if r.Kind == auditlog.Result {
 		row.Finished = r.Time
 	}
 	if len(r.Own) == 0 {
-		return 0, nil // tool_unresolved, written while locked: the intent's own part said the rest
-	}
-	plain, err := g.vault.Unseal(useOwn, nil, r.Own)
-	if err != nil {
-		return 0, err
-	}
-	var o own
-	if err := json.Unmarshal(plain, &o, json.RejectUnknownMembers(true)); err != nil {
-		return 0, err
+		return nil // tool_unresolved, written while locked: the intent's own part said the rest
 	}
 	row.Run, row.Epoch = o.Run, o.Epoch
 	doc := api.Action{ID: row.ID, AgentRun: o.Run, ExecutionEpoch: o.Epoch, Tool: o.Tool, Target: o.Target, Credential: o.Cred,
@@ -181,7 +189,7 @@ func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record) (counter uint
 	}
 	row.Unresolved = row.Outcome == "sent_unconfirmed" && !o.Read
 	row.Sealed, err = g.sealKept(keptAction{doc, o.Digest, o.EffectKey})
-	return o.Counter, err
+	return err
 }
 
 // lock closes the vault: gate first, then row and event, then the key. A write that fails stops none of it.

@@ -57,7 +57,7 @@ var Codes = []Code{
 	// Rung 3: the vault.
 	{"vault_absent", 409, 4, NextAsk, "there is no vault yet", "the operator makes one with `sp init`"},
 	{"vault_locked", 423, 4, NextAsk, "the vault is locked", "the operator unlocks it with `sp unlock`"},
-	{"vault_quarantined", 423, 4, NextAsk, "the vault does not match its own records", "the operator inspects it before anything is allowed"},
+	{"vault_quarantined", 423, 4, NextAsk, "the vault does not match its own records", "the operator looks at `sp status`, and leaves it with `sp vault release`"},
 	// Rung 4: epoch and catalog.
 	{"authorization_stale", 403, 1, NextRefresh, "server execution epoch changed", "refresh tool metadata and request authorization"},
 	{"catalog_stale", 409, 1, NextRefresh, "the tool catalog changed", "refresh tool metadata and call again"},

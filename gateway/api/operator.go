@@ -101,6 +101,8 @@ type Status struct {
 	PID              int            `json:"pid"`
 	Runs             map[string]int `json:"runs"` // by state
 	PendingApprovals int            `json:"pendingApprovals"`
+	Unresolved       int            `json:"unresolved"`           // writes whose outcome nobody knows yet
+	Quarantine       string         `json:"quarantine,omitempty"` // why the vault is quarantined
 	Audit            AuditHead      `json:"audit"`
 }
 

@@ -159,11 +159,17 @@ func (a *app) showStatus(s api.Status) {
 	if runs == nil {
 		runs = []string{"none"}
 	}
+	unresolved := ""
+	if s.Unresolved > 0 {
+		unresolved = fmt.Sprintf("%d of unknown outcome: `sp action ls` shows sent_unconfirmed, `sp action resolve` says what became of it", s.Unresolved)
+	}
 	facts(a.out, "",
 		"vault", vaultState(s.Vault),
+		"because", s.Quarantine,
 		"gateway", fmt.Sprintf("version %s, pid %d", s.Version, s.PID),
 		"runs", strings.Join(runs, ", "),
 		"cards", strconv.Itoa(s.PendingApprovals)+" waiting",
+		"writes", unresolved,
 		"audit log", fmt.Sprintf("%d records", s.Audit.Records),
 		"head", s.Audit.Head,
 	)
