@@ -91,7 +91,8 @@ func (d *denials) due(at time.Duration, all bool) []event.AuthorizationDenied {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ticks++
-	if !all && d.bytes >= denialBudget && d.ticks%overBudget != 0 {
+	over := d.bytes >= denialBudget
+	if over && !all && d.ticks%overBudget != 0 {
 		return nil
 	}
 	var out []event.AuthorizationDenied
@@ -106,8 +107,13 @@ func (d *denials) due(at time.Duration, all bool) []event.AuthorizationDenied {
 		if len(w.codes) > 1 {
 			ev.Detail = "codes: " + strings.Join(w.codes, " ")
 		}
-		out = append(out, ev)
 		w.folded, w.codes = nil, nil
+		if over && len(out) > 0 { // past the budget one record stands for everybody's
+			out[0].Count += ev.Count
+			out[0].Detail = "of several epochs: the day's space for refusals is used up"
+			continue
+		}
+		out = append(out, ev)
 		d.bytes += len(event.Encode(ev)) + denialRecord
 	}
 	return out

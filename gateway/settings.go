@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -162,11 +163,37 @@ func (g *Gateway) follow(ctx context.Context) error {
 	}
 	g.complain("mirror the log", w.Mirror(s.AuditMirror))
 	g.witnesses.set(s.Witness)
+	if err := g.followRecipients(ctx, s.Recipients); err != nil {
+		return err
+	}
 	signer, err := g.identity(ctx)
 	if err != nil {
 		return err
 	}
 	return w.Identify(signer)
+}
+
+// followRecipients seals the log to those of the settings, where a change of them was cut short between log and vault.
+func (g *Gateway) followRecipients(ctx context.Context, want []string) error {
+	m, err := g.maker(ctx)
+	if err != nil {
+		return err
+	}
+	if len(want) == 0 {
+		want = []string{m.Reader}
+	}
+	file, err := os.ReadFile(filepath.Join(g.cfg.Home.Log(), "audit.pub"))
+	if err != nil {
+		return err
+	}
+	pub, err := auditlog.ParsePub(file)
+	if err != nil || slices.Equal(pub.Recipients, append(slices.Clone(want), m.Recovery)) {
+		return err
+	}
+	if err := g.changeRecipients(ctx, want); err != nil {
+		return err
+	}
+	return g.log.note(ctx, "", event.LogRecipientsChanged{Recipients: want, Operator: "settings"})
 }
 
 // identity is the log's identity as a signer whose key is lent by the vault for each signature.
