@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/oklog/ulid/v2"
 
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
@@ -55,8 +56,18 @@ func (g *Gateway) newLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	set, err := readSettings(g.vault.Snapshot())
+	if err != nil {
+		return err
+	}
+	all, err := g.sealedTo(ctx, set.Recipients)
+	if err != nil {
+		return err
+	}
+	// A name of its own: it has another recovery key than the log that is gone, and no pin of that one is for it.
+	name := origin(m.VaultID) + "/" + ulid.Make().String()
 	return g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) error {
-		w, err := auditlog.Create(g.cfg.Home.Log(), ed25519.PrivateKey(s.Bytes()), origin(m.VaultID), []string{m.Reader, m.Recovery}, g.logOptions())
+		w, err := auditlog.Create(g.cfg.Home.Log(), ed25519.PrivateKey(s.Bytes()), name, all, g.logOptions())
 		if err != nil {
 			return err
 		}

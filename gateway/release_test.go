@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
 )
@@ -154,6 +156,41 @@ func TestOlderVaultIsFound(t *testing.T) {
 				again.stop()
 			}
 		})
+	}
+}
+
+// A new log is sealed to those of the settings, and bears a name of its own.
+func TestNewLogFollowsSettings(t *testing.T) {
+	reader, recipient, err := auditlog.NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, "")
+	r.init()
+	if _, code := r.apply("[settings]\nrecipients = [\""+recipient+"\"]", false); code != "" {
+		t.Fatal(code)
+	}
+	was, err := os.ReadFile(filepath.Join(r.dir, "audit.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	os.RemoveAll(filepath.Join(r.dir, "audit"))
+	os.Remove(filepath.Join(r.dir, "audit.pub"))
+	again := newRig(t, r.dir)
+	op[api.Status](again, again.opRelease, api.ReleaseArgs{AcceptLogHead: true})
+	again.stop()
+	if n := count(events(t, r.dir, reader), "vault_released"); n != 1 {
+		t.Errorf("the reader of the settings finds %d releases", n)
+	}
+	now, err := os.ReadFile(filepath.Join(r.dir, "audit.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err1 := auditlog.ParsePub(was)
+	b, err2 := auditlog.ParsePub(now)
+	if err1 != nil || err2 != nil || a.Origin == b.Origin || !bytes.Equal(a.Identity, b.Identity) {
+		t.Errorf("origins %q, %q", a.Origin, b.Origin)
 	}
 }
 

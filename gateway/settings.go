@@ -131,6 +131,10 @@ func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes
 	for i, c := range changes {
 		names[i] = c.Setting
 	}
+	all, err := g.sealedTo(ctx, next.Recipients)
+	if err != nil {
+		return err // before anything is changed
+	}
 	if was.AuditMirror != next.AuditMirror {
 		if err := g.log.w.Load().Mirror(next.AuditMirror); err != nil {
 			return api.Fail("invalid_request", "audit_mirror: "+err.Error())
@@ -138,12 +142,12 @@ func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes
 	}
 	evs := []event.Event{event.SettingsChanged{Settings: names, Operator: operator}}
 	if !slices.Equal(was.Recipients, next.Recipients) {
-		if err := g.changeRecipients(ctx, next.Recipients); err != nil {
+		if err := g.changeRecipients(ctx, all); err != nil {
 			return err
 		}
 		evs = append(evs, event.LogRecipientsChanged{Recipients: next.Recipients, Operator: operator})
 	}
-	err := g.changeVault(ctx, evs, func(ctx context.Context, also []byte) error {
+	err = g.changeVault(ctx, evs, func(ctx context.Context, also []byte) error {
 		return g.vault.SetSetting(ctx, settingsName, encode(next), also)
 	})
 	if err != nil {
@@ -175,25 +179,22 @@ func (g *Gateway) follow(ctx context.Context) error {
 
 // followRecipients seals the log to those of the settings, where a change of them was cut short between log and vault.
 func (g *Gateway) followRecipients(ctx context.Context, want []string) error {
-	m, err := g.maker(ctx)
+	all, err := g.sealedTo(ctx, want)
 	if err != nil {
 		return err
-	}
-	if len(want) == 0 {
-		want = []string{m.Reader}
 	}
 	file, err := os.ReadFile(filepath.Join(g.cfg.Home.Log(), "audit.pub"))
 	if err != nil {
 		return err
 	}
 	pub, err := auditlog.ParsePub(file)
-	if err != nil || slices.Equal(pub.Recipients, append(slices.Clone(want), m.Recovery)) {
+	if err != nil || slices.Equal(pub.Recipients, all) {
 		return err
 	}
-	if err := g.changeRecipients(ctx, want); err != nil {
+	if err := g.changeRecipients(ctx, all); err != nil {
 		return err
 	}
-	return g.log.note(ctx, "", event.LogRecipientsChanged{Recipients: want, Operator: "settings"})
+	return g.log.note(ctx, "", event.LogRecipientsChanged{Recipients: all, Operator: "settings"})
 }
 
 // identity is the log's identity as a signer whose key is lent by the vault for each signature.
@@ -221,19 +222,24 @@ func (s logSigner) Sign(rand io.Reader, message []byte, o crypto.SignerOpts) (si
 	return sig, err
 }
 
-// changeRecipients seals the log from here on to others; the vault's own recovery stays among them.
-func (g *Gateway) changeRecipients(ctx context.Context, recipients []string) error {
+// sealedTo is who the log is sealed to by a setting: those, or the first reader, and always the vault's own recovery.
+func (g *Gateway) sealedTo(ctx context.Context, recipients []string) ([]string, error) {
 	m, err := g.maker(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(recipients) == 0 {
 		recipients = []string{m.Reader}
 	}
 	all := append(slices.Clone(recipients), m.Recovery)
 	if err := auditlog.ParseRecipients(all); err != nil { // with the recovery's kind, which age may refuse to mix
-		return api.Fail("invalid_request", "recipients: "+err.Error())
+		return nil, api.Fail("invalid_request", "recipients: "+err.Error())
 	}
+	return all, nil
+}
+
+// changeRecipients seals the log from here on to others.
+func (g *Gateway) changeRecipients(ctx context.Context, all []string) error {
 	return g.vault.With(ctx, vault.Ref{Table: vault.Internal, Name: logIdentity}, func(s vault.Secret) error {
 		return g.log.w.Load().Recipients(ed25519.PrivateKey(s.Bytes()), all)
 	})

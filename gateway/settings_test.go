@@ -42,6 +42,7 @@ func (r *rig) apply(file string, dry bool) ([]api.Change, string) {
 func TestApply(t *testing.T) {
 	r := newRig(t, "")
 	r.init()
+	const classic = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p" // age's README
 	for name, file := range map[string]string{
 		"no TOML":              "[settings",
 		"unknown setting":      "[settings]\nauthority = \"all\"",
@@ -49,12 +50,16 @@ func TestApply(t *testing.T) {
 		"relative mirror":      "[settings]\naudit_mirror = \"copy\"",
 		"mirror with dots":     "[settings]\naudit_mirror = \"/tmp/../etc\"",
 		"mirror inside itself": fmt.Sprintf("[settings]\naudit_mirror = %q", filepath.Join(r.dir, "audit")),
+		"mixed recipients":     fmt.Sprintf("[settings]\naudit_mirror = %q\nrecipients = [%q]", filepath.Join(r.dir, "..", "elsewhere"), classic),
 		"no recipient":         "[settings]\nrecipients = [\"age1nobody\"]",
 		"no witness":           "[settings]\nwitness = [\"https://witness.example\"]",
 		"wrong type":           "[settings]\naudit_mirror = 3",
 	} {
 		if _, got := r.apply(file, false); got != "invalid_request" {
 			t.Errorf("%s: %q", name, got)
+		}
+		if m := r.log.w.Load().MirrorState(); m.Dir != "" {
+			t.Errorf("%s: refused, and the mirror moved to %s", name, m.Dir)
 		}
 	}
 	mirror := filepath.Join(t.TempDir(), "copy")
@@ -81,7 +86,11 @@ func TestApply(t *testing.T) {
 	again := newRig(t, r.dir)
 	again.unlock()
 	// A change that was cut short between log and vault is made good at the next unlock: the settings stand.
-	if err := again.changeRecipients(t.Context(), nil); err != nil {
+	first, err := again.sealedTo(t.Context(), nil)
+	if err == nil {
+		err = again.changeRecipients(t.Context(), first)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	op[api.Status](again, again.opLock, struct{}{})

@@ -85,7 +85,11 @@ func find(dir string) (folder, error) {
 			inner, f.top = dir, filepath.Dir(dir)
 		}
 	}
-	pub, err := readFile(filepath.Join(f.top, "audit.pub"))
+	at := filepath.Join(f.top, "audit.pub")
+	if i, err := os.Stat(at); err == nil && !i.Mode().IsRegular() { // a pipe would be waited for, a device read for ever
+		return folder{}, usage("%s is no file", at)
+	}
+	pub, err := readFile(at)
 	if err == nil {
 		f.pub = pub
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -376,4 +377,18 @@ func TestTerminal(t *testing.T) {
 	}
 	out, _ = w.want(0, "", "audit", "verify", "--fingerprint", b.fingerprint())
 	lacks(t, "stdout", out, "\x1b")
+}
+
+// A hostile copy of a log can't make the reviewer wait: what should be a file and is none is said at once.
+func TestVerifyPubIsNoFile(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "audit"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "audit.pub"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := w.want(2, "", "audit", "verify", dir)
+	contains(t, "stderr", errs, "audit.pub is no file")
 }

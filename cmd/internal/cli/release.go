@@ -34,7 +34,11 @@ sp secret ls and sp host ls afterwards: what was removed may be there again.`,
 		if err != nil {
 			return err
 		}
-		return a.turn(cmd.Context(), api.PathRelease, proof, args)
+		if err := a.turn(cmd.Context(), api.PathRelease, proof, args); err != nil || !args.AcceptLogHead {
+			return err
+		}
+		a.say("sp: where the log was gone or broken, a new one has begun\n  next: `sp audit verify`; a new one's key wants `sp audit pin`, and its reviewers must be told")
+		return nil
 	}
 	return cmd
 }
