@@ -112,26 +112,11 @@ func typed(t *testing.T, command string, lines ...string) {
 	}
 }
 
-// ageOfModule runs the command of the age that this module is built with: the
-// distributions' are too old for hybrid identities. Unless real parts are
-// required, nothing is fetched for it.
+// ageOfModule runs the age command of the version that this module is built with (a tool of go.mod): the distributions'
+// are too old for hybrid identities.
 func ageOfModule(t *testing.T, args ...string) {
 	t.Helper()
-	required := os.Getenv("SALLYPORT_REAL") == "require"
-	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "filippo.io/age").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command("go", append([]string{"run", "filippo.io/age/cmd/age@" + strings.TrimSpace(string(version))}, args...)...)
-	c.Env = os.Environ()
-	if !required {
-		c.Env = append(c.Env, "GOPROXY=off", "GOTOOLCHAIN=local")
-	}
-	out, err := c.CombinedOutput()
-	if err != nil && !required && bytes.Contains(out, []byte("GOPROXY=off")) {
-		t.Skipf("filippo.io/age/cmd/age: its modules are not here")
-	}
-	if err != nil {
+	if out, err := exec.Command("go", append([]string{"tool", "age"}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("age: %v: %s", err, out)
 	}
 }
