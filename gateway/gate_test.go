@@ -30,14 +30,19 @@ func TestRevokeUnderLoad(t *testing.T) {
 
 func revokeRound(t *testing.T, slow bool) {
 	type arrival struct {
-		path string
-		at   time.Time
+		path    string
+		written time.Time // by the kernel's stamp: inside the gateway's own write
+		at      time.Time
 	}
 	var mu sync.Mutex
 	var ledger []arrival
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		mu.Lock()
-		ledger = append(ledger, arrival{q.URL.Path, time.Now()})
+		at, ok := written(q)
+		if !ok && q.URL.Path != "/warm" {
+			t.Errorf("%s: the kernel did not stamp it", q.URL.Path)
+		}
+		ledger = append(ledger, arrival{q.URL.Path, at, time.Now()})
 		mu.Unlock()
 		if slow {
 			select {
@@ -111,6 +116,9 @@ func revokeRound(t *testing.T, slow bool) {
 	defer mu.Unlock()
 	late := 0
 	for _, x := range ledger {
+		if x.written.After(returned) {
+			t.Errorf("%s was written %v after revoke had returned", x.path, x.written.Sub(returned))
+		}
 		if x.at.After(returned) {
 			late++
 			if id, _ := actions.Load(x.path); !left[fmt.Sprint(id)] {

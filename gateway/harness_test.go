@@ -230,7 +230,7 @@ type upstream struct {
 
 func newUpstream(t testing.TB, h http.HandlerFunc) *upstream {
 	u := &upstream{}
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.mu.Lock()
 		u.seen, u.auth = append(u.seen, r.URL.Path), append(u.auth, r.Header.Get("Authorization"))
 		u.mu.Unlock()
@@ -240,6 +240,8 @@ func newUpstream(t testing.TB, h http.HandlerFunc) *upstream {
 		}
 		io.WriteString(w, "done")
 	}))
+	u.Listener = stamped(t, u.Config, u.Listener)
+	u.Start()
 	t.Cleanup(u.Close)
 	return u
 }
