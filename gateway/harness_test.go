@@ -252,6 +252,13 @@ func (u *upstream) paths() []string {
 	return append([]string(nil), u.seen...)
 }
 
+// credentials are the Authorization headers that arrived.
+func (u *upstream) credentials() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]string(nil), u.auth...)
+}
+
 // events reads the log in dir with the reader's identity.
 func events(t testing.TB, dir, identity string) []event.Event {
 	t.Helper()

@@ -33,8 +33,8 @@ func TestRoad(t *testing.T) {
 	if code(res) != "confirmed" || !strings.Contains(string(res.Action.Result), "done") {
 		t.Fatalf("answer: %+v", res)
 	}
-	if up.auth[0] != "Bearer "+testSecret {
-		t.Fatalf("the upstream got %q", up.auth[0])
+	if got := up.credentials(); got[0] != "Bearer "+testSecret {
+		t.Fatalf("the upstream got %q", got)
 	}
 	// The grant covers the next one, quietly.
 	if got := code(a.ask("call", call0(up.URL+"/y", "GET"))); got != "confirmed" {
