@@ -9,10 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
-	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/go-json-experiment/json"
 
 	"sallyport/auditlog"
@@ -31,11 +30,6 @@ type settings struct {
 // settingsName is the one document they are kept in.
 const settingsName = "settings"
 
-// applied is what an apply file may hold.
-type applied struct {
-	Settings settings `toml:"settings"`
-}
-
 // readSettings takes them from a snapshot; none were ever set is the zero value.
 func readSettings(snap *vault.Snapshot) (settings, error) {
 	var s settings
@@ -47,49 +41,18 @@ func readSettings(snap *vault.Snapshot) (settings, error) {
 	return s, nil
 }
 
-// opApply changes what the file names and leaves the rest.
-func (g *Gateway) opApply(r opRequest) (any, error) {
-	var a api.ApplyArgs
-	if fault := decode(r.args, &a); fault != nil {
-		return nil, fault
+// keys are the settings' names in an apply file, in their order.
+func (settings) keys() []string {
+	t := reflect.TypeFor[settings]()
+	out := make([]string, t.NumField())
+	for i := range out {
+		out[i] = t.Field(i).Tag.Get("toml")
 	}
-	file, err := r.checked(a.ValueLength, a.ValueDigest)
-	if err != nil {
-		return nil, err
-	}
-	g.authority.Lock()
-	defer g.authority.Unlock()
-	snap, err := g.contents()
-	if err != nil {
-		return nil, err
-	}
-	was, err := readSettings(snap)
-	if err != nil {
-		return nil, err
-	}
-	next := applied{Settings: was}
-	if err := parseApply(file, &next); err != nil {
-		return nil, err
-	}
-	changes := changed(was, next.Settings)
-	if a.DryRun || len(changes) == 0 {
-		return changes, nil
-	}
-	return changes, g.applySettings(r.ctx, was, next.Settings, changes, r.who)
+	return out
 }
 
-// parseApply reads the file over the values that stand; an unknown key is refused.
-func parseApply(file []byte, next *applied) error {
-	was := next.Settings
-	next.Settings.Recipients, next.Settings.Witness = slices.Clone(was.Recipients), slices.Clone(was.Witness)
-	md, err := toml.Decode(string(file), next)
-	if err != nil {
-		return api.Fail("invalid_request", "the file is no TOML that apply knows: "+firstLine(err.Error()))
-	}
-	if un := md.Undecoded(); len(un) > 0 {
-		return api.Fail("invalid_request", fmt.Sprintf("unknown key %q; [settings] takes audit_mirror, recipients and witness", un[0]))
-	}
-	s := next.Settings
+// check refuses what could not be followed. named tells whether the file speaks of a key.
+func (s settings) check(named func(key string) bool) error {
 	if s.AuditMirror != "" && (!filepath.IsAbs(s.AuditMirror) || filepath.Clean(s.AuditMirror) != s.AuditMirror) {
 		return api.Fail("invalid_request", "audit_mirror: an absolute path of a folder, with no . or .. in it")
 	}
@@ -98,7 +61,7 @@ func parseApply(file []byte, next *applied) error {
 			return api.Fail("invalid_request", "witness: "+err.Error())
 		}
 	}
-	if md.IsDefined("settings", "recipients") {
+	if named("recipients") {
 		if err := auditlog.ParseRecipients(s.Recipients); err != nil && len(s.Recipients) > 0 {
 			return api.Fail("invalid_request", "recipients: "+err.Error())
 		}
@@ -106,22 +69,15 @@ func parseApply(file []byte, next *applied) error {
 	return nil
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// changed lists what differs, as TOML.
+// changed lists what differs, as TOML values.
 func changed(was, next settings) []api.Change {
 	out := []api.Change{}
-	add := func(name string, a, b any) {
-		if x, y := fmt.Sprintf("%q", a), fmt.Sprintf("%q", b); x != y {
+	a, b := reflect.ValueOf(was), reflect.ValueOf(next)
+	for i, name := range was.keys() {
+		if x, y := string(encode(a.Field(i).Interface())), string(encode(b.Field(i).Interface())); x != y {
 			out = append(out, api.Change{Setting: name, Old: x, New: y})
 		}
 	}
-	add("audit_mirror", was.AuditMirror, next.AuditMirror)
-	add("recipients", was.Recipients, next.Recipients)
-	add("witness", was.Witness, next.Witness)
 	return out
 }
 

@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/sshexec"
+	"sallyport/vault"
+)
+
+func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
+	var a api.HostArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	snap, err := g.contents()
+	if err != nil {
+		return nil, err
+	}
+	for what, s := range map[string]string{"name": a.Name, "credential": a.Credential} {
+		if err := checkName(what, s); err != nil {
+			return nil, err
+		}
+	}
+	confirm, err := checkConfirm(a.Confirm)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := snap.Credential(a.Credential)
+	switch {
+	case !ok:
+		return nil, api.Fail("not_found", "there is no credential "+a.Credential+"; add it first with `sp secret add`")
+	case m.Kind != "ssh-key":
+		return nil, api.Fail("invalid_request", "credential: "+a.Credential+" is no ssh-key")
+	}
+	if _, taken := snap.Host(a.Name); taken {
+		return nil, api.Fail("exists", "")
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, enrolLimit)
+	defer cancel()
+	spec := hostSpec{Address: a.Address, User: a.User, Credential: a.Credential, AllowNetwork: a.AllowNetwork, Confirm: confirm}
+	spec.Rules = sshexec.RuleSpec{AllowArgv: a.AllowArgv, AllowShell: a.AllowShell}
+	if spec.HostKeys, err = hostKeys(ctx, a); err != nil {
+		return nil, err
+	}
+	if spec.Rules.Shell, err = g.proveShell(ctx, a.Name, m, spec); err != nil {
+		return nil, err
+	}
+	rules, err := sshexec.ParseRules(encode(spec.Rules))
+	if err != nil {
+		return nil, api.Fail("invalid_request", err.Error())
+	}
+	shown := shownHost(a.Name, spec, rules)
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if snap, err = g.contents(); err != nil { // asking the host took its time
+		return nil, err
+	}
+	if now, ok := snap.Credential(a.Credential); !ok || now.Version != m.Version {
+		return nil, api.Fail("not_found", "credential "+a.Credential+" was removed meanwhile")
+	}
+	evs := []event.Event{event.TargetAdded{Target: a.Name, Address: a.Address, Credential: a.Credential, HostKeys: shown.HostKeys, Shell: shown.Shell, Operator: r.who}}
+	return shown, g.changeVault(r.ctx, evs, func(ctx context.Context, also []byte) error {
+		_, err := g.vault.AddHost(ctx, vault.Host{Name: a.Name, Data: encode(spec)}, also)
+		return err
+	})
+}
+
+// enrolLimit bounds asking a host for its keys and proving its shell.
+const enrolLimit = 15 * time.Second
+
+// hostKeys are the pins: from the operator's file, or all that the host offers now.
+func hostKeys(ctx context.Context, a api.HostArgs) ([]string, error) {
+	if a.Enrol == (a.HostKey != "") {
+		return nil, api.Fail("invalid_request", "give hostKey, or enrol, and not both")
+	}
+	if a.Enrol {
+		keys, err := sshexec.Enrol(ctx, a.Address, a.AllowNetwork)
+		if err != nil {
+			return nil, enrolFault(err)
+		}
+		return keys, nil
+	}
+	keys, err := sshexec.ParseHostKeys([]byte(a.HostKey), a.Address)
+	if err != nil {
+		return nil, api.Fail("invalid_request", "hostKey: "+err.Error())
+	}
+	return keys, nil
+}
+
+// enrolFault is why a host's keys could not be asked for.
+func enrolFault(err error) error {
+	if _, ok := errors.AsType[*sshexec.RequestError](err); ok {
+		return requestFault(err)
+	}
+	return dialFault(err)
+}
+
+// proveShell logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given
+// quoted arguments.
+func (g *Gateway) proveShell(ctx context.Context, target string, m vault.Meta, spec hostSpec) (shell string, err error) {
+	err = g.vault.With(ctx, vault.Ref{Name: m.Name, Version: m.Version}, func(s vault.Secret) error {
+		t := sshexec.Target{Name: target, Address: spec.Address, User: spec.User, HostKeys: spec.HostKeys, AllowNetwork: spec.AllowNetwork, Shell: "exact"}
+		conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Key: s.Bytes(), Version: m.Version, Run: enrolling})
+		if err != nil {
+			return err
+		}
+		defer g.ssh.Put(conn)
+		shell, err = conn.ProveShell(ctx)
+		return err
+	})
+	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == enrolling })
+	if err != nil {
+		return "", dialFault(err)
+	}
+	return shell, nil
+}
+
+// enrolling stands where a run's id does in the pool's key: no run's call gets this connection.
+const enrolling = "enrolling"
+
+func shownHost(name string, spec hostSpec, rules sshexec.Rules) api.Host {
+	h := api.Host{Name: name, Address: spec.Address, User: spec.User, Credential: spec.Credential, HostKeys: []string{}, Shell: spec.Rules.Shell, Rules: rules.Strings()}
+	for _, k := range spec.HostKeys {
+		kind, _, _ := strings.Cut(k, " ")
+		if f, err := sshexec.Fingerprint(k); err == nil {
+			h.HostKeys = append(h.HostKeys, f+" "+kind)
+		}
+	}
+	return h
+}
+
+func (g *Gateway) opTargetList(r opRequest) (any, error) {
+	snap, err := g.contents()
+	if err != nil {
+		return nil, err
+	}
+	out := []api.Host{}
+	for _, h := range snap.Hosts() {
+		x, err := readHost(h)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, shownHost(h.Name, x.spec, x.rules))
+	}
+	return out, nil
+}
+
+func (g *Gateway) opTargetRemove(r opRequest) (any, error) {
+	var a api.NameArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if err := g.ready(); err != nil {
+		return nil, err
+	}
+	return struct{}{}, g.drop(r, vault.Hosts, a.Name, event.TargetRemoved{Target: a.Name, Operator: r.who})
+}
