@@ -45,7 +45,9 @@ type actions struct {
 
 type action struct {
 	doc  api.Action
-	done chan struct{} // closed at the end
+	done chan struct{}           // closed at the end
+	drop context.CancelCauseFunc // ends the asking
+	call *call                   // what the gate holds; nil before its plan
 }
 
 func newActions() *actions {
@@ -54,15 +56,20 @@ func newActions() *actions {
 	return s
 }
 
-// begin makes an action known, or updates one that is.
-func (s *actions) begin(a api.Action) {
+// begin makes an action known. drop calls it back while nothing of it is recorded.
+func (s *actions) begin(a api.Action, drop context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[a.ID] = &action{doc: a, done: make(chan struct{}), drop: drop}
+}
+
+// update shows an action as it is now.
+func (s *actions) update(a api.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x := s.byID[a.ID]; x != nil {
 		x.doc = a
-		return
 	}
-	s.byID[a.ID] = &action{doc: a, done: make(chan struct{})}
 }
 
 // end closes an action. A replay ends with another action's document and leaves that one as it is.
@@ -70,7 +77,7 @@ func (s *actions) end(id string, a api.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[id]
-	x.doc = a
+	x.doc, x.drop, x.call = a, nil, nil
 	close(x.done)
 	s.ended = append(s.ended, id)
 	s.bytes += len(a.Result)

@@ -196,6 +196,8 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) a
 		return a.call(ctx, req.Params, held)
 	case api.MethodStatus:
 		return a.status(ctx, req.Params)
+	case api.MethodCancel:
+		return a.cancel(ctx, req.Params)
 	case api.MethodTargets, api.MethodSession:
 		return a.look(ctx, req.Method, req.Params)
 	}
@@ -294,29 +296,6 @@ func (a *agentConn) denied(ctx context.Context, who caller, method, tool string,
 	c.Tool = tool
 	a.g.recordDenied(ctx, "", event.AuthorizationDenied{Call: c, Method: method, Reason: e.Code, Detail: escape(e.Reason, 256)})
 	return e
-}
-
-// status shows an action of the caller's own run.
-func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
-	var r api.StatusRequest
-	who, fault := a.control(ctx, api.MethodStatus, params, &r)
-	if fault != nil {
-		return api.Response{Error: fault}
-	}
-	act, ok := a.g.find(ctx, r.Action)
-	if !ok || who.run == nil || act.AgentRun != who.run.id || r.WaitSeconds < 0 || r.WaitSeconds > api.WaitLimit {
-		return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", api.Fail("action_unknown", ""))}
-	}
-	if act.State != api.Done && r.WaitSeconds > 0 {
-		if act, ok = a.g.await(ctx, r.Action, time.Duration(r.WaitSeconds)*time.Second); !ok {
-			return api.Response{Error: api.Fail("result_lost", "")}
-		}
-		// A wait is long enough for everything to have changed.
-		if d := a.g.judge(who, &plan{}, authz.ControlWalk); d.Verdict != authz.Allow {
-			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
-		}
-	}
-	return api.Response{Action: &act}
 }
 
 // look answers targets and session.

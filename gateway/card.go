@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -251,10 +252,10 @@ func (g *Gateway) answered(ctx context.Context, c *card, v verdict) (*card, *api
 
 var errTimeout = api.Fail("approval_timeout", "")
 
-// askEnded: the time was over, or the caller is gone.
+// askEnded: the time was over, the call was called back, or the caller is gone.
 func askEnded(ctx context.Context) *api.Error {
-	if context.Cause(ctx) == error(errTimeout) {
-		return errTimeout
+	if e, ok := errors.AsType[*api.Error](context.Cause(ctx)); ok {
+		return e
 	}
 	return callerGone
 }

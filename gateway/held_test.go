@@ -16,7 +16,7 @@ func TestResultsKeptInMemory(t *testing.T) {
 	big := encode(strings.Repeat("r", 1<<20))
 	for i := range 200 {
 		id := fmt.Sprintf("act_%03d", i)
-		s.begin(api.Action{ID: id, State: api.Pending})
+		s.begin(api.Action{ID: id, State: api.Pending}, nil)
 		s.end(id, api.Action{ID: id, State: api.Done, Result: big})
 	}
 	held := 0

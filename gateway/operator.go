@@ -53,7 +53,7 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
 		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,
 		api.PathEpochRevoke: g.opEpochRevoke, api.PathGrantList: g.opGrantList, api.PathGrantRevoke: g.opGrantRevoke,
-		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathCheckpoint: g.opCheckpoint,
+		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathActionCancel: g.opActionCancel, api.PathCheckpoint: g.opCheckpoint,
 	}
 }
 

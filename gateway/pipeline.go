@@ -19,11 +19,13 @@ import (
 // walk takes one call from its plan to its result. asking ends when the caller goes away: until the intent is recorded
 // a call can still be dropped; from then on it runs under the gateway's own life. The action it returns is final.
 func (g *Gateway) walk(asking context.Context, who caller, q parsed, id string) api.Action {
+	asking, drop := context.WithCancelCause(asking)
+	defer drop(nil)
 	a := api.Action{ID: id, Tool: q.tool, Target: escape(q.target, 128), State: api.Pending}
 	if who.run != nil {
 		a.AgentRun, a.ExecutionEpoch = who.run.id, who.epoch.id
 	}
-	g.acts.begin(a)
+	g.acts.begin(a, drop)
 	a = g.act(asking, who, q, a)
 	g.acts.end(id, a)
 	return a
@@ -41,6 +43,7 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 	c := &call{id: a.ID, epoch: who.epoch, left: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(g.life)
 	c.dial, c.cancelDial = context.WithCancel(c.ctx)
+	g.acts.hold(c)
 
 	d, used, refused := g.authorize(asking, who, p, c)
 	switch {
@@ -62,7 +65,7 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 		return g.refuse(asking, who, p, a, api.Fail("audit_unavailable", ""))
 	}
 	a.State = api.Running
-	g.acts.begin(a)
+	g.acts.update(a)
 	var out outcome
 	if d := g.enter(who, p, c); d.Verdict != authz.Allow {
 		out = outcome{word: "denied", reason: string(d.Reason)}
@@ -77,7 +80,7 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call) (authz.Decision, *keyUse, *api.Error) {
 	for range 4 { // each turn means that something changed while the operator was asked
 		if asking.Err() != nil {
-			return authz.Decision{}, nil, callerGone // what was not sent goes with its caller
+			return authz.Decision{}, nil, askEnded(asking) // what was not sent goes with its caller
 		}
 		d, used := g.reserve(who, p, c)
 		if d.Verdict != authz.Ask || used != nil {
@@ -214,6 +217,8 @@ func (g *Gateway) refuse(ctx context.Context, who caller, p *plan, a api.Action,
 	ev := event.AuthorizationDenied{Call: g.recordCall(who, p, a.ID), Method: api.MethodCall, Reason: e.Code, Detail: escape(e.Reason, 256),
 		ApprovedEpoch: e.ApprovedEpoch, CurrentEpoch: e.CurrentEpoch}
 	g.recordDenied(ctx, a.ID, ev)
+	said := *e // some refusals are one value for everybody
+	e = &said
 	e.Action = a.ID
 	a.State, a.Outcome, a.Error, a.FinishedAt = api.Done, "denied", e, now().Wall
 	return a

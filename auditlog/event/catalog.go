@@ -302,6 +302,15 @@ type ToolFinished struct {
 	JobID     string   `json:"jobId,omitempty"`
 }
 
+// ToolCancelRequested: somebody called the action back. What came of that is its result, not this. By is the agent, or how
+// the operator was known.
+type ToolCancelRequested struct {
+	Action string `json:"action"`
+	Run    string `json:"run"`
+	Epoch  string `json:"epoch"`
+	By     string `json:"by"`
+}
+
 // ToolUnresolved closes an intent that a crash left without a result: it may have taken effect.
 type ToolUnresolved struct {
 	Action  string `json:"action"`

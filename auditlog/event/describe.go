@@ -118,6 +118,10 @@ func (l Line) describeCall() (run, epoch, what string) {
 		w.text(e.Action)
 		w.text(e.Resolution)
 		w.pair("operator", e.Operator)
+	case ToolCancelRequested:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Action)
+		w.pair("by", e.By)
 	case LateResult:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Action)

@@ -56,6 +56,7 @@ var table = []row{
 	line[AuthorizationDenied]("authorization_denied", activity),
 	line[ToolCalled]("tool_called", activity),
 	line[ToolFinished]("tool_finished", activity),
+	line[ToolCancelRequested]("tool_cancel_requested", activity),
 	line[ToolUnresolved]("tool_unresolved", activity),
 	line[ToolResolved]("tool_resolved", activity),
 	line[LateResult]("late_result", activity),
@@ -94,6 +95,7 @@ func (ProcessReparented) event()    {}
 func (AuthorizationDenied) event()  {}
 func (ToolCalled) event()           {}
 func (ToolFinished) event()         {}
+func (ToolCancelRequested) event()  {}
 func (ToolUnresolved) event()       {}
 func (ToolResolved) event()         {}
 func (LateResult) event()           {}

@@ -40,6 +40,7 @@ type Response struct {
 const (
 	MethodCall    = "call"    // ActionRequest -> Action
 	MethodStatus  = "status"  // StatusRequest -> Action
+	MethodCancel  = "cancel"  // CancelRequest -> Action
 	MethodTargets = "targets" // {} -> []Target
 	MethodSession = "session" // {} -> Session
 )
@@ -62,6 +63,12 @@ type ActionRequest struct {
 type StatusRequest struct {
 	Action      string `json:"action"`
 	WaitSeconds int    `json:"waitSeconds,omitzero"`
+}
+
+// CancelRequest calls back an action of the caller's own run: what was not sent is dropped, what was sent is stopped as
+// far as it can be, and the answer says what is known. Of one that has ended it changes nothing.
+type CancelRequest struct {
+	Action string `json:"action"`
 }
 
 // HTTPArgs are http_request's args: URL, or Target (a credential's name) with Path. Credential only narrows the choice.

@@ -45,7 +45,7 @@ var Codes = []Code{
 	{"invalid_request", 400, 2, NextFix, "the request is malformed", "correct the request and send it again"},
 	{"frame_too_large", 413, 2, NextFix, "a line is at most 16 MiB", "send less in one request"},
 	{"unknown_tool", 404, 2, NextFix, "no tool of this name exists", "use a tool that list_targets or tools/list names"},
-	{"unknown_method", 404, 2, NextFix, "no method of this name exists here", "use call, status, targets or session"},
+	{"unknown_method", 404, 2, NextFix, "no method of this name exists here", "use call, status, cancel, targets or session"},
 	// Rung 1: the caller.
 	{"peer_unidentified", 403, 1, NextAsk, "the kernel could not say who is calling", "start the client normally and connect again"},
 	{"peer_replaced", 403, 1, NextAsk, "the calling process is no longer the program that connected", "connect again and ask for approval"},
@@ -90,6 +90,7 @@ var Codes = []Code{
 	{"not_sent", 502, 1, NextLater, "nothing was sent", "call again"},
 	{"sent_unconfirmed", 502, 1, NextAsk, "the request left and no result came; it may have taken effect", "look the operation up at the service before doing it again"},
 	{"failed_remote", 502, 1, NextFix, "the remote side failed", "read the result"},
+	{"cancelled", 409, 1, NextFix, "the call was cancelled before anything was sent", "send it again if it is wanted after all"},
 	{"gateway_restarted", 503, 1, NextRestart, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
 	{"scrub_withheld", 502, 1, NextAsk, "the answer could not be searched for secrets and is withheld", "ask the service for an uncompressed answer"},
 	// The operators' door.

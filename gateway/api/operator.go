@@ -74,6 +74,7 @@ const (
 	PathGrantRevoke      = "grant/revoke"      // IDArgs -> Revoked
 	PathActionList       = "action/list"       // ListArgs -> []Action
 	PathActionShow       = "action/show"       // IDArgs -> Action
+	PathActionCancel     = "action/cancel"     // IDArgs -> Action
 	PathActionResolve    = "action/resolve"    // ResolveArgs -> Action
 	PathWitnessAdd       = "witness/add"       // WitnessArgs -> []Witness
 	PathWitnessList      = "witness/list"      // {} -> []Witness
@@ -91,7 +92,7 @@ var Routes = []Route{
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
-	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
+	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
 }
 
 // Status answers vault/status.

@@ -53,6 +53,11 @@ func (c *Client) Status(ctx context.Context, r api.StatusRequest) (api.Action, e
 	return c.action(ctx, api.MethodStatus, r)
 }
 
+// Cancel calls back an action of the caller's own run, and tells what is known of it then.
+func (c *Client) Cancel(ctx context.Context, r api.CancelRequest) (api.Action, error) {
+	return c.action(ctx, api.MethodCancel, r)
+}
+
 // Targets lists where the caller's run may ask to act.
 func (c *Client) Targets(ctx context.Context) ([]api.Target, error) {
 	var t []api.Target

@@ -20,7 +20,7 @@ func actionRow(x api.Action) []string {
 }
 
 func (a *app) actions() *cobra.Command {
-	return group("action", "The single calls", a.actionList(), a.actionShow(), a.actionResolve())
+	return group("action", "The single calls", a.actionList(), a.actionShow(), a.actionCancel(), a.actionResolve())
 }
 
 func (a *app) actionList() *cobra.Command {

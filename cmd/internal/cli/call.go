@@ -28,7 +28,7 @@ func (a *app) call() *cobra.Command {
 		Long: `Make one tool call as an agent, and print the whole action document, or the error
 document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
 pending, else the exit status of the code. TOOL is http_request or ssh_exec; or
-list_targets, session_status or action_status, which only look. A call that still
+list_targets, session_status or action_status, which only look, or action_cancel. A call that still
 waits for its card is given up when sp ends: --wait is how long the operator has.
 
 With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…},

@@ -13,21 +13,22 @@ import (
 	"sallyport/gateway/api"
 )
 
-// Tools that look and do not act: they are the agents' door's other methods, under
+// Tools that make no call: they are the agents' door's other methods, under
 // the names that agents know from `sp mcp`, with the same documents.
 const (
 	toolTargets = "list_targets"
 	toolSession = "session_status"
 	toolStatus  = "action_status"
+	toolCancel  = "action_cancel"
 )
 
 // statusLimit is how long action_status may wait, in seconds.
 const statusLimit = 40
 
-// look answers a tool that looks; ok is false where r is a call.
+// look answers a tool that makes no call; ok is false where r is a call.
 func (c *caller) look(ctx context.Context, r api.ActionRequest) (doc any, exit int, ok bool, err error) {
 	switch r.Tool {
-	case toolTargets, toolSession, toolStatus:
+	case toolTargets, toolSession, toolStatus, toolCancel:
 	default:
 		return nil, 0, false, nil
 	}
@@ -41,6 +42,14 @@ func (c *caller) look(ctx context.Context, r api.ActionRequest) (doc any, exit i
 			return nil, 0, true, api.Fail("invalid_request", fmt.Sprintf(`%s takes {"action":ID}, and waitSeconds from 0 to %d`, r.Tool, statusLimit))
 		}
 		x, err := c.agent.Status(ctx, q)
+		return x, outcomeExit(x), true, err
+	}
+	if r.Tool == toolCancel {
+		var q api.CancelRequest
+		if json.Unmarshal(r.Args, &q, strict) != nil || q.Action == "" {
+			return nil, 0, true, api.Fail("invalid_request", r.Tool+` takes {"action":ID}`)
+		}
+		x, err := c.agent.Cancel(ctx, q)
 		return x, outcomeExit(x), true, err
 	}
 	var none struct{}

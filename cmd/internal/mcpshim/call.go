@@ -131,6 +131,18 @@ func (s *shim) status(ctx context.Context, args jsontext.Value) answer {
 	return told(a)
 }
 
+func (s *shim) cancel(ctx context.Context, args jsontext.Value) answer {
+	var r api.CancelRequest
+	if json.Unmarshal(args, &r, json.RejectUnknownMembers(true)) != nil || r.Action == "" {
+		return refusal(api.Fail("invalid_request", "action_cancel takes action, a string"))
+	}
+	a, err := s.door.Cancel(ctx, r)
+	if err != nil {
+		return refusal(doorError(ctx, err, "internal"))
+	}
+	return told(a)
+}
+
 func (s *shim) targets(ctx context.Context, args jsontext.Value) answer {
 	if bad := noArguments(args); bad != nil {
 		return refusal(bad)

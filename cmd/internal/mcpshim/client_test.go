@@ -83,7 +83,7 @@ func TestToolList(t *testing.T) {
 			t.Errorf("%s: root is %v", tool.Name, tool.Schema["type"])
 		}
 		checkSchema(t, tool.Name, tool.Schema)
-		reads := tool.Name != api.ToolHTTP && tool.Name != api.ToolSSH
+		reads := !slices.Contains([]string{api.ToolHTTP, api.ToolSSH, "action_cancel"}, tool.Name)
 		want := map[string]any{"readOnlyHint": reads, "idempotentHint": reads, "destructiveHint": !reads, "openWorldHint": !reads}
 		for k, v := range want {
 			if tool.Hints[k] != v {
@@ -92,7 +92,7 @@ func TestToolList(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"action_status", "http_request", "list_targets", "session_status", "ssh_exec"}; !slices.Equal(names, want) {
+	if want := []string{"action_cancel", "action_status", "http_request", "list_targets", "session_status", "ssh_exec"}; !slices.Equal(names, want) {
 		t.Errorf("tools %s", names)
 	}
 }
@@ -133,7 +133,7 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		tool string
 		args any
 		more []string // the shim takes these out
-	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {"action_status", &api.StatusRequest{}, nil}} {
+	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
 		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
 		var s struct {
 			Properties map[string]struct {
@@ -206,6 +206,7 @@ func TestRefusedArguments(t *testing.T) {
 		{"ssh_exec", `["x"]`}, {"ssh_exec", `1`},
 		{"action_status", `{}`}, {"action_status", `{"action":7}`}, {"action_status", `{"action":"a","waitSeconds":41}`},
 		{"action_status", `{"action":"a","waitSeconds":-1}`}, {"action_status", `{"action":"a","waitSeconds":1.5}`}, {"action_status", `{"action":"a","cursor":1}`},
+		{"action_cancel", `{}`}, {"action_cancel", `{"action":7}`}, {"action_cancel", `{"action":"a","waitSeconds":1}`},
 		{"list_targets", `{"x":1}`}, {"list_targets", `[]`}, {"session_status", `{"Action":"a"}`},
 	} {
 		h.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + c[0] + `","arguments":` + c[1] + `}}`)

@@ -11,6 +11,7 @@ import (
 type fakeDoor struct {
 	act     func(ctx context.Context, r api.ActionRequest) (api.Action, error)
 	status  func(ctx context.Context, r api.StatusRequest) (api.Action, error)
+	cancel  func(ctx context.Context, r api.CancelRequest) (api.Action, error)
 	targets func(ctx context.Context) ([]api.Target, error)
 	session func(ctx context.Context) (api.Session, error)
 
@@ -41,6 +42,14 @@ func (d *fakeDoor) Status(ctx context.Context, r api.StatusRequest) (api.Action,
 		return api.Action{}, api.Fail("gateway_unreachable", "")
 	}
 	return d.status(ctx, r)
+}
+
+func (d *fakeDoor) Cancel(ctx context.Context, r api.CancelRequest) (api.Action, error) {
+	d.count()
+	if d.cancel == nil {
+		return api.Action{}, api.Fail("gateway_unreachable", "")
+	}
+	return d.cancel(ctx, r)
 }
 
 func (d *fakeDoor) Targets(ctx context.Context) ([]api.Target, error) {

@@ -24,6 +24,7 @@ import (
 type Door interface {
 	Act(ctx context.Context, r api.ActionRequest) (api.Action, error)
 	Status(ctx context.Context, r api.StatusRequest) (api.Action, error)
+	Cancel(ctx context.Context, r api.CancelRequest) (api.Action, error)
 	Targets(ctx context.Context) ([]api.Target, error)
 	Session(ctx context.Context) (api.Session, error)
 	Close() error

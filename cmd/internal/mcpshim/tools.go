@@ -57,6 +57,10 @@ func tools() []tool {
 "action":{"type":"string","description":"The id, act_ and 26 characters."},
 "waitSeconds":{"type":"integer","description":"Wait up to this long for the end of the action: 0 to 40."}},
 "required":["action"]}`, (*shim).status},
+		{"action_cancel", "Cancel action", "Call back an earlier action of this session: what was not sent is dropped, what was sent is stopped as far as it can be. The answer says what is known; it may have taken effect all the same.", false,
+			`{"type":"object","properties":{
+"action":{"type":"string","description":"The id, act_ and 26 characters."}},
+"required":["action"]}`, (*shim).cancel},
 		{"session_status", "Session status", "Tell which run and epoch this session is, whether the vault is ready, and which grants it holds.", true,
 			`{"type":"object","properties":{}}`, (*shim).session},
 	}

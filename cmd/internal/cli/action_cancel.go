@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"sallyport/gateway/api"
+)
+
+func (a *app) actionCancel() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Call one action back",
+		Long: `Call one action back. What waits for its card or has not been sent is dropped; what was
+sent is stopped as far as it can be, and may have taken effect all the same: the outcome
+says what is known. Of an action that has ended nothing changes.`,
+		Args: exactly("ID"),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		id, err := a.actionID(cmd.Context(), words[0])
+		if err != nil {
+			return err
+		}
+		var x api.Action
+		if err := a.do(cmd.Context(), api.PathActionCancel, nil, api.IDArgs{ID: id}, nil, &x); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.document(x)
+		}
+		a.showAction(x)
+		return nil
+	}
+	return cmd
+}

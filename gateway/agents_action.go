@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+)
+
+// own finds an action of the caller's own run. Whoever asks for another's is told the same as for one that never was.
+func (a *agentConn) own(ctx context.Context, who caller, method, id string) (api.Action, *api.Error) {
+	act, ok := a.g.find(ctx, id)
+	if !ok || who.run == nil || act.AgentRun != who.run.id {
+		return api.Action{}, a.denied(ctx, who, method, "", api.Fail("action_unknown", ""))
+	}
+	return act, nil
+}
+
+// status shows an action of the caller's own run.
+func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
+	var r api.StatusRequest
+	who, fault := a.control(ctx, api.MethodStatus, params, &r)
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	if r.WaitSeconds < 0 || r.WaitSeconds > api.WaitLimit {
+		return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", api.Fail("invalid_request", "waitSeconds: 0 to 45"))}
+	}
+	act, fault := a.own(ctx, who, api.MethodStatus, r.Action)
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	if act.State != api.Done && r.WaitSeconds > 0 {
+		if now, ok := a.g.await(ctx, r.Action, time.Duration(r.WaitSeconds)*time.Second); ok {
+			act = now
+		}
+		// A wait is long enough for everything to have changed.
+		if d := a.g.judge(who, &plan{}, authz.ControlWalk); d.Verdict != authz.Allow {
+			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
+		}
+	}
+	return api.Response{Action: &act}
+}
+
+// cancel calls an action of the caller's own run back.
+func (a *agentConn) cancel(ctx context.Context, params []byte) api.Response {
+	var r api.CancelRequest
+	who, fault := a.control(ctx, api.MethodCancel, params, &r)
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	act, fault := a.own(ctx, who, api.MethodCancel, r.Action)
+	if fault != nil {
+		return api.Response{Error: fault}
+	}
+	act, err := a.g.cancel(ctx, act, "agent")
+	if err != nil {
+		a.g.complain("record cancellation", err)
+		return api.Response{Error: api.Fail("audit_unavailable", "it is cancelled, and that could not be recorded")}
+	}
+	return api.Response{Action: &act}
+}
