@@ -40,7 +40,7 @@ func entry(a api.CredentialArgs, value []byte) (rules, kept []byte, err error) {
 			return nil, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key only")
 		}
 		spec := httpexec.Spec{Kind: a.Kind, Allow: h.Allow, AllowHeader: h.AllowHeader, AllowNetwork: h.AllowNetwork, AllowHTTP: h.AllowHTTP,
-			Username: h.Username, Header: h.Header, Format: h.Format, CA: h.CA, Scrub: h.Scrub, IdempotencyHeader: h.IdempotencyHeader}
+			Scrub: h.Scrub, IdempotencyHeader: h.IdempotencyHeader, Carry: httpexec.Carry{Username: h.Username, Header: h.Header, Format: h.Format}, Trust: httpexec.Trust{CA: h.CA}}
 		rules = encode(spec)
 		parsed, err := httpexec.ParseRules(rules)
 		if err != nil {

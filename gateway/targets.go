@@ -50,7 +50,7 @@ func (h *sshHost) target(name string) sshexec.Target {
 }
 
 // isHTTP tells the kinds whose rules httpexec reads.
-func isHTTP(kind string) bool { return kind == "bearer" || kind == "basic" || kind == "header" }
+func isHTTP(kind string) bool { return httpexec.ValueFormat(kind) != "" }
 
 // targets returns the compiled snapshot, nil while the vault is closed. A credential whose rules can't be read allows nothing.
 func (g *Gateway) targets() *targets {

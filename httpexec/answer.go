@@ -1,6 +1,7 @@
 package httpexec
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -13,14 +14,11 @@ import (
 // end and the connection may be used again. err is x.body's.
 func (x *exchange) show(resp *http.Response) (r Result, clean bool, err error) {
 	r.Code = resp.StatusCode
-	r.Status, r.Hits = x.mask(resp.Status)
-	var n int
-	r.Headers, n = x.headers(resp.Header)
-	r.Hits += n
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		r.Outcome, r.Reason = FailedRemote, FailedRemote.String()
 		r.Detail = "the host answered 101 Switching Protocols"
+		x.head(resp, &r)
 		return r, false, nil
 	case resp.StatusCode >= 300 && resp.StatusCode <= 399 && resp.StatusCode != http.StatusNotModified:
 		r.Outcome = RedirectNotFollowed
@@ -28,17 +26,48 @@ func (x *exchange) show(resp *http.Response) (r Result, clean bool, err error) {
 		r.Outcome = Confirmed
 	}
 	// The body is never closed: net/http would read it to its end.
-	if coded(resp.Header) && resp.Body != http.NoBody {
+	names := codings(resp.Header)
+	body, ok := decoded(names, resp.Body)
+	if !ok && resp.Body != http.NoBody {
+		x.head(resp, &r)
 		r.Withheld = true
-		r.Detail = "the body has a content coding and can't be searched for the secret"
+		r.Detail = "the body has a content coding that can't be searched for the secret"
 		return r, false, nil
 	}
-	return x.copyBody(resp, r)
+	if resp.Body == http.NoBody {
+		body = resp.Body
+	} else if len(names) > 0 { // what is shown is not coded any more
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+	}
+	if x.capture != nil && resp.StatusCode < 300 && resp.Body != http.NoBody {
+		// What is captured must be known before anything is shown.
+		moved, err := x.capture.move(body, x.limit, x.set.Add)
+		x.head(resp, &r)
+		if err != nil {
+			r.Withheld, r.Detail = true, err.Error()
+			return r, false, nil
+		}
+		resp.Header.Del("Content-Length")
+		delete(r.Headers, "Content-Length")
+		return x.copyBody(resp, bytes.NewReader(moved), false, r)
+	}
+	x.head(resp, &r)
+	return x.copyBody(resp, body, len(names) == 0, r)
+}
+
+// head shows the status line and the headers.
+func (x *exchange) head(resp *http.Response, r *Result) {
+	var n, m int
+	r.Status, n = x.mask(resp.Status)
+	r.Headers, m = x.headers(resp.Header)
+	r.Hits += n + m
 }
 
 // copyBody writes the scrubbed body. At most limit bytes are read, and at most limit
-// bytes are written: a mask can be longer than what it stands for.
-func (x *exchange) copyBody(resp *http.Response, r Result) (Result, bool, error) {
+// bytes are written: a mask can be longer than what it stands for. plain: src is the
+// body as it came, so that its end is the answer's.
+func (x *exchange) copyBody(resp *http.Response, src io.Reader, plain bool, r Result) (Result, bool, error) {
 	out := &capped{w: x.body, left: x.limit}
 	w := x.set.Writer(out)
 	if x.conn.buf == nil {
@@ -49,14 +78,18 @@ func (x *exchange) copyBody(resp *http.Response, r Result) (Result, bool, error)
 	for left := x.limit; rerr == nil && werr == nil; {
 		// One byte past the limit tells a longer body from one that fits.
 		var n int
-		n, rerr = resp.Body.Read(buf[:min(int64(len(buf)), left+1)])
+		n, rerr = src.Read(buf[:min(int64(len(buf)), left+1)])
 		if int64(n) > left {
-			n, rerr, r.Truncated = int(left), errTooLong, true
+			n, rerr = int(left), errTooLong
 		}
+		r.Truncated = r.Truncated || rerr == errTooLong
 		left -= int64(n)
 		if n > 0 {
 			_, werr = w.Write(buf[:n])
 		}
+	}
+	if o, ok := src.(*opened); ok {
+		o.close()
 	}
 	whole := rerr == io.EOF
 	hits, cerr := w.Close(whole)
@@ -66,14 +99,18 @@ func (x *exchange) copyBody(resp *http.Response, r Result) (Result, bool, error)
 	}
 	r.Truncated = r.Truncated || out.cut
 	r.Complete = whole && werr == nil && !r.Truncated
-	if !r.Complete && !r.Truncated && werr == nil {
+	switch {
+	case r.Complete || werr != nil:
+	case errors.Is(rerr, errCoding):
+		r.Withheld, r.Detail = true, "the body is not what its content coding says"
+	case !r.Truncated:
 		r.Detail = "the body ended early"
 	}
 	for name, values := range resp.Trailer { // never shown, yet counted
 		_, n := x.mask(name + ": " + strings.Join(values, ", "))
 		r.Hits += n
 	}
-	return r, whole && !resp.Close && x.conn.br.Buffered() == 0, werr
+	return r, plain && whole && !resp.Close && x.conn.br.Buffered() == 0, werr
 }
 
 var errTooLong = errors.New("body longer than the limit")
@@ -97,18 +134,6 @@ func (c *capped) Write(p []byte) (int, error) {
 		}
 	}
 	return n, nil
-}
-
-// coded reports a content coding: what is inside can't be searched.
-func coded(h http.Header) bool {
-	for _, v := range h["Content-Encoding"] {
-		for one := range strings.SplitSeq(v, ",") {
-			if one = strings.TrimSpace(one); one != "" && !strings.EqualFold(one, "identity") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // headers returns the headers that may be shown, scrubbed; several values of a name

@@ -137,7 +137,7 @@ func TestSplitEcho(t *testing.T) {
 
 func TestContentCodings(t *testing.T) {
 	hostile(t, "H22", func(t *testing.T) {
-		for _, h := range []string{"gzip", "br", "zstd", "x-unknown", "gzip, gzip", "identity, gzip", "gzip\r\nContent-Encoding: identity", "GZIP"} {
+		for _, h := range []string{"gzip", "br", "zstd", "deflate", "x-unknown", "gzip, gzip", "identity, gzip", "gzip\r\nContent-Encoding: identity", "GZIP"} {
 			r, body := shown(t, bearer(), "HTTP/1.1 200 OK\r\nContent-Encoding: "+h+"\r\nContent-Length: 18\r\n\r\n"+secret)
 			if !r.Withheld || body != "" || r.Complete || r.Outcome != Confirmed || r.Code != 200 {
 				t.Errorf("%q: %+v, %q", h, r, body)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"sallyport/gateway/scrub"
 )
@@ -27,6 +28,9 @@ type ClientOptions struct {
 type Client struct {
 	o ClientOptions
 	p pool
+
+	mintMu  sync.Mutex
+	minting map[string]chan struct{} // credentials whose token is being minted; closed when it is
 }
 
 // Result is what is known of a call. Reason is a code when the outcome isn't an
@@ -38,7 +42,7 @@ type Result struct {
 	Headers   map[string]string
 	Complete  bool // the whole body was written
 	Truncated bool // the body was longer than BodyLimit
-	Withheld  bool // scrub_withheld: the body has a content coding and isn't shown
+	Withheld  bool // scrub_withheld: the body can't be searched for secrets and isn't shown
 	Hits      int  // reflections masked
 	Sent      int64
 	Received  int64 // bytes on the wire, TLS included, handshake not
@@ -53,7 +57,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
 	}
-	return &Client{o: o, p: pool{idle: map[PoolKey][]*conn{}, leases: map[*lease]struct{}{}}}
+	return &Client{o: o, minting: map[string]chan struct{}{}, p: pool{idle: map[PoolKey][]*conn{}, leases: map[*lease]struct{}{}}}
 }
 
 // Drop closes the pooled connections f names and returns when they are closed;
@@ -69,31 +73,53 @@ func (c *Client) Close() { c.p.close() }
 // what had left. No write begins after ctx is done, no first write after dial is done.
 // Everything about the call is in Result; err is for a misuse, or body's own error.
 func (c *Client) Do(ctx, dial context.Context, q Request, m Match, inj Injection, body io.Writer) (Result, error) {
-	if m.rules == nil || m.rule == nil || m.rule.allows(q) != "" || m.rules.checkHeaders(q) != nil {
+	if m.rules == nil || m.rule == nil || m.rule.allows(q) != "" || m.rules.checkHeaders(q) != nil || m.rules.spec.checkPlace(q) != nil {
 		return Result{Outcome: Denied}, errors.New("send request: its match is another request's")
 	}
-	req, set, err := c.wireRequest(q, m.rules.spec, inj)
+	s := m.rules.spec
+	if inj.Keep == nil && (s.mints() || len(s.Capture) > 0) {
+		return Result{Outcome: Denied}, errors.New("send request: nobody keeps what is minted")
+	}
+	cert, err := m.rules.clientCert(inj.Secret)
 	if err != nil {
 		return Result{Outcome: Denied}, fmt.Errorf("send request: %w", err)
 	}
 	if f := stopped(ctx, dial); f != nil {
 		return f.result(), nil
 	}
+	var tok minted
+	if s.mints() {
+		var f *failure
+		if tok, f = c.token(ctx, dial, m.rules, inj); f != nil {
+			return f.result(), nil
+		}
+		inj.Secret = []byte(tok.Access)
+	}
+	req, set, err := c.wireRequest(q, s, inj)
+	if err != nil {
+		return Result{Outcome: Denied}, fmt.Errorf("send request: %w", err)
+	}
 	l, cn := c.p.take(PoolKey{inj.Credential, inj.Version, q.Origin()}, q.Effect() != "read")
 	if cn == nil {
 		var f *failure
-		if cn, f = c.connect(ctx, dial, q, m.rules); f != nil {
+		if cn, f = c.connect(ctx, dial, q.origin, m.rules, cert); f != nil {
 			c.p.give(l, nil)
 			return f.result(), nil
 		}
 	}
 	x := exchange{conn: cn, req: req, set: set, limit: c.o.BodyLimit, body: body}
+	if len(s.Capture) > 0 {
+		x.capture = &capture{pointers: s.Capture, in: inj, ctx: ctx}
+	}
 	r, reuse, err := x.run(ctx, dial)
 	if !reuse {
 		cn.close()
 		cn = nil
 	}
 	c.p.give(l, cn)
+	if s.mints() && r.Code == http.StatusUnauthorized {
+		err = errors.Join(err, inj.refused(ctx, tok))
+	}
 	return r, err
 }
 
@@ -120,6 +146,6 @@ func (c *Client) wireRequest(q Request, s Spec, inj Injection) (*http.Request, *
 	for _, h := range q.headers {
 		req.Header.Set(h.name, h.value)
 	}
-	set, err := s.inject(req.Header, q, inj)
+	set, err := s.inject(req, q, inj)
 	return req, set, err
 }

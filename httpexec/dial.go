@@ -30,7 +30,7 @@ type failure struct {
 
 // connect resolves, checks every address, dials and does the TLS handshake. Nothing
 // of the request is written here.
-func (c *Client) connect(ctx, dial context.Context, q Request, r *Rules) (*conn, *failure) {
+func (c *Client) connect(ctx, dial context.Context, to origin, r *Rules, cert *tls.Certificate) (*conn, *failure) {
 	limited, cancel := context.WithTimeout(dial, connectTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
@@ -44,8 +44,8 @@ func (c *Client) connect(ctx, dial context.Context, q Request, r *Rules) (*conn,
 		return &failure{NotSent, codeDial, detail}
 	}
 
-	p := dialPolicy{nets: r.nets, loopbackOnly: q.origin.scheme == "http" && !r.spec.AllowHTTP}
-	addrs, err := c.resolve(limited, q.origin.host)
+	p := dialPolicy{nets: r.nets, loopbackOnly: to.scheme == "http" && !r.spec.AllowHTTP}
+	addrs, err := c.resolve(limited, to.host)
 	if err != nil {
 		return nil, fail("host name not resolved")
 	}
@@ -54,21 +54,25 @@ func (c *Client) connect(ctx, dial context.Context, q Request, r *Rules) (*conn,
 			return nil, &failure{Denied, codeAddress, "address " + a.Unmap().WithZone("").String() + " is not allowed; see --allow-network"}
 		}
 	}
-	tcp, err := dialFirst(limited, addrs, q.origin.port, p)
+	tcp, err := dialFirst(limited, addrs, to.port, p)
 	if errors.Is(err, errRefused) {
 		return nil, &failure{Denied, codeAddress, "address refused at dial"}
 	}
 	if err != nil {
 		return nil, fail(dialDetail(err))
 	}
-	if q.origin.scheme == "http" {
+	if to.scheme == "http" {
 		return newConn(tcp, nil), nil
 	}
 	roots := r.roots
 	if roots == nil {
 		roots = c.o.Roots
 	}
-	cn := newConn(tcp, &tls.Config{ServerName: q.origin.host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	cfg := &tls.Config{ServerName: to.host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, VerifyConnection: pinned(r.pins)}
+	if cert != nil {
+		cfg.Certificates = []tls.Certificate{*cert}
+	}
+	cn := newConn(tcp, cfg)
 	if err := cn.tls.HandshakeContext(limited); err != nil {
 		tcp.Close()
 		return nil, fail(tlsDetail(err))
@@ -144,6 +148,8 @@ func tlsDetail(err error) string {
 		bad     x509.CertificateInvalidError
 	)
 	switch {
+	case errors.Is(err, errPin):
+		return "tls: the host's key is not a pinned one; see --spki-pin"
 	case errors.As(err, &unknown):
 		return "tls: certificate signed by nobody trusted here; see --ca"
 	case errors.As(err, &name):

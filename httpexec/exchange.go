@@ -31,6 +31,8 @@ type exchange struct {
 	limit int64
 	body  io.Writer
 
+	capture *capture // nil: nothing is captured
+
 	wrote chan struct{} // closed when the request is written or can't be
 	werr  error         // then valid
 }

@@ -29,6 +29,9 @@ func (r Rules) Match(q Request) (Match, error) {
 			if err := r.checkHeaders(q); err != nil {
 				return Match{}, err
 			}
+			if err := r.spec.checkPlace(q); err != nil {
+				return Match{}, err
+			}
 			return Match{rules: &r, rule: &r.allow[i]}, nil
 		}
 		// Tell of the rule that came nearest.
@@ -52,7 +55,7 @@ func (r Rules) Match(q Request) (Match, error) {
 func (r Rules) checkHeaders(q Request) error {
 	for _, h := range q.headers {
 		n := strings.ToLower(h.name)
-		if strings.EqualFold(n, r.spec.injected()) {
+		if r.spec.sets(n) {
 			return &RequestError{codeHeader, "header " + h.name + ": the vault sets it; leave it out"}
 		}
 		if strings.EqualFold(n, r.spec.IdempotencyHeader) {

@@ -343,7 +343,7 @@ func TestHostSpeaksFirst(t *testing.T) {
 	c := client(t)
 	q := parse(t, Input{URL: s.url, Method: "POST", Body: make([]byte, bigBody)})
 	m := match(t, rules(t, bearer("POST "+s.url+"/**")), q)
-	cn, f := c.connect(context.Background(), context.Background(), q, m.rules)
+	cn, f := c.connect(context.Background(), context.Background(), q.origin, m.rules, nil)
 	if f != nil {
 		t.Fatal(f)
 	}
@@ -370,7 +370,7 @@ func TestGateAtTheWrite(t *testing.T) {
 		c := client(t)
 		q := parse(t, Input{URL: s.url, Method: "POST", Body: []byte("x")})
 		m := match(t, rules(t, bearer("POST "+s.url+"/**")), q)
-		cn, f := c.connect(ctx, dial, q, m.rules)
+		cn, f := c.connect(ctx, dial, q.origin, m.rules, nil)
 		if f != nil {
 			t.Fatal(f)
 		}

@@ -233,7 +233,7 @@ func TestHostileHeaders(t *testing.T) {
 	_, err = ParseRequest(Input{URL: "https://example.com/", Headers: map[string]string{"Accept": strings.Repeat("a", 40<<10)}})
 	wantError(t, err, "invalid_request", "32 KiB")
 
-	s := Spec{Kind: "header", Header: "X-Api-Key", Allow: []string{"GET https://example.com/**"}, IdempotencyHeader: "Idempotency-Key"}
+	s := Spec{Kind: "header", Carry: Carry{Header: "X-Api-Key"}, Allow: []string{"GET https://example.com/**"}, IdempotencyHeader: "Idempotency-Key"}
 	for _, n := range []string{"x-api-key", "X-API-KEY", "idempotency-key"} {
 		_, err := rules(t, s).Match(parse(t, Input{URL: "https://example.com/", Headers: map[string]string{n: value}}))
 		wantError(t, err, "header_refused", "sets it")

@@ -49,7 +49,7 @@ func checkQuery(p pair) error {
 		return errors.New("query is not UTF-8")
 	case strings.Contains(p.name, "\x00") || strings.Contains(p.value, "\x00"):
 		return errors.New("query holds a NUL")
-	case sameKey(p.name, "_method") || methodOverride(strings.ReplaceAll(flatKey(p.name), "_", "-")):
+	case overrides(p.name):
 		return errors.New("query key " + quote(p.name) + " overrides the method; name the method itself")
 	}
 	return nil

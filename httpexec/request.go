@@ -88,6 +88,9 @@ func (q Request) fill(path, query string, in Input) (Request, error) {
 	if q.headers, err = parseHeaders(in.Headers); err != nil {
 		return Request{}, err
 	}
+	if err := q.checkForm(); err != nil {
+		return Request{}, err
+	}
 	return q, nil
 }
 

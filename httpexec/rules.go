@@ -2,29 +2,29 @@ package httpexec
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 )
 
-// Spec is a credential's rules as the gateway stores them (JSON, camelCase keys).
+// Spec is a credential's rules as the gateway stores them (JSON, camelCase keys, all on one level).
 type Spec struct {
-	Kind              string   `json:"kind"`                        // bearer, basic or header
+	Kind              string   `json:"kind"`                        // one of Kinds
 	Allow             []string `json:"allow"`                       // at least one rule, see the package comment
 	AllowHeader       []string `json:"allowHeader,omitempty"`       // NAME or NAME=PATTERN; "*" in PATTERN is any run of characters
 	AllowNetwork      []string `json:"allowNetwork,omitempty"`      // CIDR blocks allowed besides public addresses
 	AllowHTTP         bool     `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
-	Username          string   `json:"username,omitempty"`          // kind basic
-	Header            string   `json:"header,omitempty"`            // kind header: the header's name
-	Format            string   `json:"format,omitempty"`            // kind header: its value, with one %s; "%s" when empty
-	CA                string   `json:"ca,omitempty"`                // PEM certificates that replace the system's roots
 	Scrub             string   `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
 	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
+	Capture           []string `json:"capture,omitempty"`           // JSON pointers to minted tokens in answers, see Keeper
+	Probe             string   `json:"probe,omitempty"`             // a read that shows the credential works: "GET /path"
+	Carry             `json:",inline"`
+	Trust             `json:",inline"`
 }
 
 // Rules are a Spec, compiled. The zero value allows nothing.
@@ -34,6 +34,8 @@ type Rules struct {
 	headers []pair // lower-case name, pattern; bare: any value
 	nets    []netip.Prefix
 	roots   *x509.CertPool // nil: the system's
+	pins    [][32]byte     // SHA-256 of a public key; none: any
+	mint    *url.URL       // where tokens are minted; nil: nowhere
 }
 
 const (
@@ -91,13 +93,74 @@ func (s Spec) compile() (Rules, error) {
 		}
 		r.nets = append(r.nets, p)
 	}
-	if s.CA != "" {
-		var err error
-		if r.roots, err = parseCA(s.CA); err != nil {
-			return Rules{}, fmt.Errorf("ca: %w", err)
+	var err error
+	if r.roots, r.pins, err = s.Trust.compile(); err != nil {
+		return Rules{}, err
+	}
+	if r.mint, err = s.mintURL(); err != nil {
+		return Rules{}, err
+	}
+	if err := s.checkCapture(); err != nil {
+		return Rules{}, err
+	}
+	if err := r.checkKeys(); err != nil {
+		return Rules{}, err
+	}
+	return r, r.checkProbe()
+}
+
+// checkKeys: a rule can't speak of the query key that carries the secret.
+func (r Rules) checkKeys() error {
+	if r.spec.Kind != "query" {
+		return nil
+	}
+	for i, one := range r.allow {
+		if slices.ContainsFunc(one.query, func(p pair) bool { return sameKey(p.name, r.spec.Param) }) {
+			return fmt.Errorf("allow[%d]: query key %s carries the secret; leave it out", i, quote(r.spec.Param))
 		}
 	}
-	return r, nil
+	return nil
+}
+
+// checkProbe: a probe only reads, and the rules allow it.
+func (r Rules) checkProbe() error {
+	if r.spec.Probe == "" {
+		return nil
+	}
+	_, _, err := r.Probe()
+	return err
+}
+
+// Probe is the read that shows whether the credential works, sent to the first rule's origin.
+func (r Rules) Probe() (Request, Match, error) {
+	method, path, _ := strings.Cut(r.spec.Probe, " ")
+	if method != "GET" && method != "HEAD" {
+		return Request{}, Match{}, errors.New(`probe: write a read like "GET /user"`)
+	}
+	path, query, _ := strings.Cut(path, "?")
+	in := Input{Target: "probe", Path: path, Method: method}
+	if query != "" {
+		pairs, err := parseQuery(query)
+		if err != nil {
+			return Request{}, Match{}, fmt.Errorf("probe: %w", err)
+		}
+		in.Query = map[string]string{}
+		for _, p := range pairs {
+			in.Query[p.name] = p.value
+		}
+	}
+	q, err := ParseRequest(in)
+	if err == nil {
+		q, err = q.At(r.allow[0].origin.String())
+	}
+	if err != nil {
+		return Request{}, Match{}, fmt.Errorf("probe: %w", err)
+	}
+	m, err := r.Match(q)
+	if err != nil {
+		return Request{}, Match{}, fmt.Errorf("probe: %w", err)
+	}
+	return q, m, nil
 }
 
 // loopback: names that are loopback by definition (RFC 6761). The dial holds them to it.
@@ -112,39 +175,13 @@ func (s Spec) parseAllowHeader(text string) (pair, error) {
 		return pair{}, errors.New(err.(*RequestError).Reason)
 	}
 	n := strings.ToLower(name)
-	if strings.EqualFold(n, s.injected()) || strings.EqualFold(n, s.IdempotencyHeader) {
+	if s.sets(n) || strings.EqualFold(n, s.IdempotencyHeader) {
 		return pair{}, fmt.Errorf("header %s: the gateway sets it", name)
 	}
 	if strings.IndexFunc(pattern, func(c rune) bool { return c < ' ' || c > '~' }) >= 0 {
 		return pair{}, fmt.Errorf("header %s: its pattern must be printable ASCII", name)
 	}
 	return pair{name: n, value: pattern, bare: !has}, nil
-}
-
-func parseCA(text string) (*x509.CertPool, error) {
-	pool, n := x509.NewCertPool(), 0
-	for rest := []byte(text); ; {
-		var b *pem.Block
-		if b, rest = pem.Decode(rest); b == nil {
-			if strings.TrimSpace(string(rest)) != "" {
-				return nil, errors.New("text that is no PEM block; give certificates only")
-			}
-			break
-		}
-		if b.Type != "CERTIFICATE" {
-			return nil, errors.New("a PEM block that is no CERTIFICATE; give certificates only")
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d: not readable", n+1)
-		}
-		pool.AddCert(c)
-		n++
-	}
-	if n == 0 {
-		return nil, errors.New("no PEM certificate in it")
-	}
-	return pool, nil
 }
 
 // Spec is what the rules were made from.

@@ -174,7 +174,7 @@ func TestSpecFaults(t *testing.T) {
 			t.Errorf("%s taken", text)
 		}
 	}
-	b, err := json.Marshal(Spec{Kind: "basic", Allow: []string{"GET https://a.example/**"}, Username: "u", AllowHTTP: true, AllowNetwork: []string{"10.0.0.0/8"}})
+	b, err := json.Marshal(Spec{Kind: "basic", Allow: []string{"GET https://a.example/**"}, Carry: Carry{Username: "u"}, AllowHTTP: true, AllowNetwork: []string{"10.0.0.0/8"}})
 	if want := `{"kind":"basic","allow":["GET https://a.example/**"],"allowNetwork":["10.0.0.0/8"],"allowHttp":true,"username":"u"}`; err != nil || string(b) != want {
 		t.Errorf("json %s, %v", b, err)
 	}
@@ -209,12 +209,12 @@ func TestEntryCheck(t *testing.T) {
 		{b, "long-enough\n", false},
 		{b, "long-enough-é", false},
 		{b, strings.Repeat("a", maxSecret+1), false},
-		{Spec{Kind: "basic", Username: "u", Allow: allow}, "pass word é", true},
-		{Spec{Kind: "basic", Username: "u", Allow: allow}, "pass\x00word", false},
-		{Spec{Kind: "header", Header: "X-Key", Format: "token %s", Allow: allow}, "a key with spaces", true},
-		{Spec{Kind: "header", Header: "X-Key", Allow: allow}, "keyé-long-enough", false},
+		{Spec{Kind: "basic", Carry: Carry{Username: "u"}, Allow: allow}, "pass word é", true},
+		{Spec{Kind: "basic", Carry: Carry{Username: "u"}, Allow: allow}, "pass\x00word", false},
+		{Spec{Kind: "header", Carry: Carry{Header: "X-Key", Format: "token %s"}, Allow: allow}, "a key with spaces", true},
+		{Spec{Kind: "header", Carry: Carry{Header: "X-Key"}, Allow: allow}, "keyé-long-enough", false},
 		{Spec{Kind: "header", Allow: allow}, "long-enough", false},
-		{Spec{Kind: "header", Header: "X-Key", Format: "%s x", Allow: allow}, " long-enough", false},
+		{Spec{Kind: "header", Carry: Carry{Header: "X-Key", Format: "%s x"}, Allow: allow}, " long-enough", false},
 	} {
 		err := c.spec.Check([]byte(c.value))
 		if (err == nil) != c.ok {
@@ -233,12 +233,12 @@ func TestInjection(t *testing.T) {
 		name, value string
 	}{
 		{Spec{Kind: "bearer"}, "Authorization", "Bearer " + secret},
-		{Spec{Kind: "basic", Username: "me"}, "Authorization", "Basic bWU6czNjcjN0L1prK3ZhbHVlPTQy"},
-		{Spec{Kind: "header", Header: "x-api-key"}, "X-Api-Key", secret},
-		{Spec{Kind: "header", Header: "Authorization", Format: "token %s;"}, "Authorization", "token " + secret + ";"},
+		{Spec{Kind: "basic", Carry: Carry{Username: "me"}}, "Authorization", "Basic bWU6czNjcjN0L1prK3ZhbHVlPTQy"},
+		{Spec{Kind: "header", Carry: Carry{Header: "x-api-key"}}, "X-Api-Key", secret},
+		{Spec{Kind: "header", Carry: Carry{Header: "Authorization", Format: "token %s;"}}, "Authorization", "token " + secret + ";"},
 	} {
 		h := http.Header{}
-		set, err := c.spec.inject(h, q, Injection{Secret: []byte(secret), IdempotencyKey: "k"})
+		set, err := c.spec.inject(&http.Request{Header: h}, q, Injection{Secret: []byte(secret), IdempotencyKey: "k"})
 		if err != nil || h.Get(c.name) != c.value || len(h) != 1 {
 			t.Errorf("%+v: %v, %v", c.spec, err, h)
 		}
@@ -248,15 +248,15 @@ func TestInjection(t *testing.T) {
 	}
 	s := Spec{Kind: "bearer", IdempotencyHeader: "Idempotency-Key"}
 	h := http.Header{}
-	if _, err := s.inject(h, q, Injection{Secret: []byte(secret), IdempotencyKey: "k1"}); err != nil || h.Get("Idempotency-Key") != "k1" {
+	if _, err := s.inject(&http.Request{Header: h}, q, Injection{Secret: []byte(secret), IdempotencyKey: "k1"}); err != nil || h.Get("Idempotency-Key") != "k1" {
 		t.Errorf("idempotency: %v, %v", err, h)
 	}
 	h = http.Header{}
-	if _, err := s.inject(h, Request{method: "GET"}, Injection{Secret: []byte(secret), IdempotencyKey: "k1"}); err != nil || len(h) != 1 {
+	if _, err := s.inject(&http.Request{Header: h}, Request{method: "GET"}, Injection{Secret: []byte(secret), IdempotencyKey: "k1"}); err != nil || len(h) != 1 {
 		t.Errorf("a read carries the key: %v, %v", err, h)
 	}
 	for _, in := range []Injection{{}, {Secret: []byte("a\r\nX: y-long")}, {Secret: []byte(secret), IdempotencyKey: "a\r\nb"}} {
-		if _, err := s.inject(http.Header{}, q, in); err == nil || strings.Contains(err.Error(), "X: y") {
+		if _, err := s.inject(&http.Request{Header: http.Header{}}, q, in); err == nil || strings.Contains(err.Error(), "X: y") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestInjection(t *testing.T) {
 	for range 50 {
 		pass := []byte(strings.ToLower(rand.Text()))[:12]
 		h := http.Header{}
-		set, err := (Spec{Kind: "basic", Username: "bob"}).inject(h, q, Injection{Secret: pass})
+		set, err := (Spec{Kind: "basic", Carry: Carry{Username: "bob"}}).inject(&http.Request{Header: h}, q, Injection{Secret: pass})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestInjection(t *testing.T) {
 
 func TestCA(t *testing.T) {
 	_, ca := tlsServer(t, http.NotFoundHandler())
-	s := Spec{Kind: "bearer", Allow: []string{"GET https://a.example/**"}, CA: ca + "\n" + ca}
+	s := Spec{Kind: "bearer", Allow: []string{"GET https://a.example/**"}, Trust: Trust{CA: ca + "\n" + ca}}
 	if r, err := s.compile(); err != nil || r.roots == nil {
 		t.Errorf("two certificates: %v", err)
 	}
