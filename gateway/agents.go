@@ -71,7 +71,7 @@ type agentConn struct {
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
 func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	defer c.Close()
-	p, err := identified(c)
+	p, err := g.identified(c)
 	if err != nil {
 		g.recordDenied(ctx, "", event.AuthorizationDenied{Method: "connect", Reason: string(authz.PeerUnidentified)})
 		a := &agentConn{g: g, conn: c}

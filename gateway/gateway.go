@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ import (
 type Config struct {
 	Home         home.Home
 	Version      string
+	ServeUID     uint32                   // whose processes are answered; 0: this process's own user
 	WorkFactor   int                      // scrypt's log2 N for a new vault; cmd/spd says 18
 	Roots        *x509.CertPool           // nil: the system's
 	ApprovalLife time.Duration            // how long a card waits; 0: api.ApprovalLife
@@ -76,6 +78,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.ServeUID == 0 {
+		c.ServeUID = uint32(os.Geteuid())
 	}
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }

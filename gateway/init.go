@@ -62,12 +62,13 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	if err := errors.Join(g.follow(ctx), g.anchor(ctx)); err != nil {
 		return api.Created{}, err
 	}
-	pub, fingerprint, err := readPub(g.cfg.Home)
+	path, pub, fingerprint, err := readPub(g.cfg.Home)
 	if err != nil {
 		return api.Created{}, err
 	}
 	g.open.Store(true)
-	return api.Created{VaultID: draft.VaultID, RecoveryIdentity: draft.RecoveryIdentity, ReaderIdentity: reader, AuditPub: pub, Fingerprint: fingerprint}, nil
+	return api.Created{VaultID: draft.VaultID, RecoveryIdentity: draft.RecoveryIdentity, ReaderIdentity: reader,
+		AuditPub: path, AuditKey: string(pub), Fingerprint: fingerprint}, nil
 }
 
 // Names among the vault's internal secrets.

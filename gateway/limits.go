@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -91,12 +90,12 @@ func (e otherUser) Unwrap() error { return peer.ErrUnidentified }
 
 // identified pins the process at the other end. Whoever is not served is told apart first: pinning reads an executable,
 // and nobody else may make us read theirs.
-func identified(c *net.UnixConn) (*peer.Process, error) {
+func (g *Gateway) identified(c *net.UnixConn) (*peer.Process, error) {
 	uid, err := peer.UID(c)
 	if err != nil {
 		return nil, err
 	}
-	if uid != uint32(os.Geteuid()) {
+	if uid != g.cfg.ServeUID {
 		return nil, otherUser{uid}
 	}
 	p, err := peer.FromConn(c)

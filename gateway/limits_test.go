@@ -181,7 +181,7 @@ func TestSlowPeerBlocksNoOperator(t *testing.T) {
 			defer c.Close()
 		}
 	}()
-	c, err := opListener{l}.Accept()
+	c, err := (&opListener{Listener: l, g: &Gateway{}}).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -20,7 +19,6 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
-	"sallyport/gateway/peer"
 	"sallyport/gateway/proof"
 	"sallyport/vault"
 )
@@ -59,68 +57,6 @@ func (g *Gateway) handlers() map[string]opHandler {
 
 type peerKey struct{}
 
-// opListener gives connections that know their peer and check the sender of every byte, as the agents' door does.
-type opListener struct{ net.Listener }
-
-// opConn looks at its peer when it is first read from: in its own goroutine, so that a peer whose executable takes long
-// to read keeps nobody else from the door.
-type opConn struct {
-	net.Conn
-	look sync.Once
-	in   net.Conn // checks senders
-	err  error    // why there is no proc; refused with the reason, not dropped
-
-	mu     sync.Mutex
-	proc   *peer.Process
-	closed bool
-}
-
-func (l opListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &opConn{Conn: c, in: c}, nil
-}
-
-// peer is the process at the other end, pinned once.
-func (c *opConn) peer() (*peer.Process, error) {
-	c.look.Do(func() {
-		u, ok := c.Conn.(*net.UnixConn)
-		if !ok {
-			c.err = peer.ErrUnidentified
-			return
-		}
-		p, err := identified(u)
-		if err != nil {
-			c.err = err
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.closed {
-			p.Close()
-		}
-		c.proc, c.in = p, peer.Conn(u, p)
-	})
-	return c.proc, c.err
-}
-
-func (c *opConn) Read(b []byte) (int, error) {
-	c.peer()
-	return c.in.Read(b)
-}
-
-func (c *opConn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	if c.proc != nil {
-		c.proc.Close()
-	}
-	return c.Conn.Close()
-}
-
 // Operator is the door as a handler. A request must carry the peer that serveOperators put into its context.
 func (g *Gateway) Operator() http.Handler {
 	mux := chi.NewRouter()
@@ -154,7 +90,7 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 		done <- srv.Shutdown(wait)
 	})
 	defer stop()
-	if err := srv.Serve(opListener{l}); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(&opListener{Listener: l, g: g}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return <-done
@@ -205,6 +141,9 @@ func (g *Gateway) keptOut(w http.ResponseWriter, r *http.Request, why string, wh
 // verb reads one request strictly, checks its proof, and answers.
 func (g *Gateway) verb(route api.Route, h opHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(peerKey{}).(*opConn); ok {
+			defer c.working.Store(false)
+		}
 		req, err := g.readOperator(route, r)
 		if err == nil {
 			var out any
@@ -227,6 +166,9 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return opRequest{}, api.Fail("invalid_request", "the request's body ended early")
+	}
+	if c, ok := r.Context().Value(peerKey{}).(*opConn); ok {
+		c.working.Store(true)
 	}
 	if int64(len(body)) > limit {
 		return opRequest{}, api.Fail("frame_too_large", "")

@@ -125,12 +125,12 @@ func (g *Gateway) checkpoint(ctx context.Context) (note []byte, err error) {
 }
 
 // readPub names the log's public file and its key's fingerprint.
-func readPub(h home.Home) (path, fingerprint string, err error) {
+func readPub(h home.Home) (path string, note []byte, fingerprint string, err error) {
 	path = filepath.Join(h.Log(), "audit.pub")
-	note, err := os.ReadFile(path)
+	note, err = os.ReadFile(path)
 	if err != nil {
-		return "", "", err
+		return "", nil, "", err
 	}
 	fingerprint, err = auditlog.Fingerprint(note)
-	return path, fingerprint, err
+	return path, note, fingerprint, err
 }

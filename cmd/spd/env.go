@@ -6,7 +6,8 @@ import "strings"
 // could change what this program does.
 func allowedEnv(env []string) []string {
 	allowed := map[string]bool{"HOME": true, "USER": true, "LOGNAME": true, "LANG": true, "TERM": true, "TMPDIR": true,
-		"NO_COLOR": true, "SALLYPORT_HOME": true, "XDG_DATA_HOME": true, "XDG_CONFIG_HOME": true, "XDG_RUNTIME_DIR": true}
+		"NO_COLOR": true, "SALLYPORT_HOME": true, "XDG_DATA_HOME": true, "XDG_CONFIG_HOME": true, "XDG_RUNTIME_DIR": true,
+		"SALLYPORT_NARROWED": true}
 	var out []string
 	for _, kv := range env {
 		if name, _, _ := strings.Cut(kv, "="); allowed[name] {

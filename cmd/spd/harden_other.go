@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -20,4 +21,12 @@ func harden() error {
 	}
 	unix.Umask(0o077)
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+// hardenServed refuses what would change nothing; there are no capabilities here.
+func hardenServed(uid uint32) error {
+	if euid := os.Geteuid(); euid == 0 || uid == 0 || uint32(euid) == uid {
+		return errors.New("--serve-uid is for a gateway under a user of its own: neither root's nor the one it serves")
+	}
+	return nil
 }

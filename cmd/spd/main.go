@@ -52,24 +52,28 @@ func run(ctx context.Context, args []string) int {
 var errUsage = errors.New("see `spd --help`")
 
 func commands() *cobra.Command {
-	serve := &cobra.Command{
+	var uid uint32
+	foreground := &cobra.Command{
 		Use:   "serve",
 		Short: "run the gateway in the foreground",
 		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), uid, cmd.Flags().Changed("serve-uid"))
+		},
 	}
+	foreground.Flags().Uint32Var(&uid, "serve-uid", 0, "serve the user `UID` from a user of one's own, with sockets in the system's folder (see `sp service print`)")
 	root := &cobra.Command{
 		Use:           "spd",
 		Short:         "the " + home.Product + " gateway: acts with credentials that agents never hold",
 		Long:          "spd holds the vault and performs the actions that agents ask for. It is started with `sp up`, or runs in the\nforeground with `spd serve` (also: spd with no arguments). Everything else is done with `sp`.",
 		Version:       version,
 		Args:          noArgs,
-		RunE:          serve.RunE,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), 0, false) },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(append(demoCommands(), serve)...)
+	root.AddCommand(append(demoCommands(), foreground)...)
 	return root
 }
 

@@ -19,8 +19,14 @@ import (
 // workFactor is scrypt's log2 N for a new vault's passphrase slot: 256 MiB and about a second a guess.
 const workFactor = 18
 
-// serve is the daemon: hardened first, then opened, then listening.
-func serve(ctx context.Context) error {
+// serve is the daemon: hardened first, then opened, then listening. uid is whom it serves from a user of its own; 0: the
+// user who started it.
+func serve(ctx context.Context, uid uint32, served bool) error {
+	if served {
+		if err := hardenServed(uid); err != nil {
+			return err
+		}
+	}
 	if err := harden(); err != nil {
 		return err
 	}
@@ -28,12 +34,15 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if served {
+		h = h.Served()
+	}
 	set, err := readSettings(h.Settings())
 	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: set.LogLevel}))
-	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, WorkFactor: workFactor, Ours: ours(), Log: log})
+	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, ServeUID: uid, WorkFactor: workFactor, Ours: ours(), Log: log})
 	if err != nil {
 		return err
 	}
@@ -47,13 +56,17 @@ func serve(ctx context.Context) error {
 
 // listen opens both doors and says where operators find theirs.
 func listen(h home.Home) (agents *net.UnixListener, operators net.Listener, err error) {
-	if agents, err = peer.Listen(h.AgentSocket()); err != nil {
+	atPath := peer.Listen
+	if h.IsServed() {
+		atPath = peer.ListenGroup
+	}
+	if agents, err = atPath(h.AgentSocket()); err != nil {
 		return nil, nil, err
 	}
 	op, addr, err := peer.ListenAbstract()
 	if errors.Is(err, peer.ErrUnsupported) {
 		addr = h.OperatorSocket()
-		op, err = peer.Listen(addr)
+		op, err = atPath(addr)
 	}
 	if err == nil {
 		if err = h.PublishOperator(addr); err == nil {

@@ -118,7 +118,8 @@ type Created struct {
 	VaultID          string `json:"vaultId"`
 	RecoveryIdentity string `json:"recoveryIdentity"`
 	ReaderIdentity   string `json:"readerIdentity"`
-	AuditPub         string `json:"auditPub"` // path
+	AuditPub         string `json:"auditPub"`          // path
+	AuditKey         string `json:"auditKey,omitzero"` // what stands there: who may not read the gateway's folder pins this
 	Fingerprint      string `json:"fingerprint"`
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -40,12 +39,12 @@ func dialAgent(ctx context.Context, sockets []string) (net.Conn, error) {
 
 // dialOperator connects to where operator.addr points; home has checked that file.
 func dialOperator(ctx context.Context, h home.Home) (net.Conn, error) {
-	addr, err := h.OperatorAddr()
+	addr, uid, err := h.OperatorDoor()
 	if err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(addr, "@") {
-		return dialUnix(ctx, addr)
+		return dialUnix(ctx, addr, uid)
 	}
 	return dialPath(ctx, addr)
 }
@@ -54,18 +53,22 @@ func dialOperator(ctx context.Context, h home.Home) (net.Conn, error) {
 func dialPath(ctx context.Context, path string) (net.Conn, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
+		if err == unix.EACCES { // the system's folder, which we may not enter: its gateway is another user's
+			err = unix.ENOENT
+		}
 		return nil, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	if err := home.CheckPrivate(filepath.Dir(path)); err != nil {
+	uid, err := home.Owner(filepath.Dir(path))
+	if err != nil {
 		return nil, err
 	}
 	if uint32(st.Mode)&unix.S_IFMT != unix.S_IFSOCK {
 		return nil, fmt.Errorf("%s is no socket: %w", path, errNotOurs)
 	}
-	if int(st.Uid) != os.Geteuid() {
+	if int(st.Uid) != uid {
 		return nil, fmt.Errorf("%s belongs to uid %d: %w", path, st.Uid, errNotOurs)
 	}
-	conn, err := dialUnix(ctx, path)
+	conn, err := dialUnix(ctx, path, uid)
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +80,15 @@ func dialPath(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialUnix connects and asks the kernel whose process listens.
-func dialUnix(ctx context.Context, addr string) (net.Conn, error) {
+// dialUnix connects and asks the kernel whose process listens: it must be uid's.
+func dialUnix(ctx context.Context, addr string, want int) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", addr)
 	if err != nil {
 		return nil, err
 	}
 	uid, err := peer.UID(conn.(*net.UnixConn))
-	if err == nil && int(uid) != os.Geteuid() {
+	if err == nil && int(uid) != want {
 		err = fmt.Errorf("the process at %s runs as uid %d: %w", addr, uid, errNotOurs)
 	}
 	if err != nil {

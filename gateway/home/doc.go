@@ -16,5 +16,7 @@
 // ~/Library/Application Support/Sallyport. SALLYPORT_HOME, an absolute path, puts
 // everything into that one folder on every system.
 //
-// Folders are 0700, of our own uid and no symlinks; files are 0600.
+// Folders are 0700, of our own uid and no symlinks; files are 0600. A gateway
+// that runs under its own uid for another user (spd serve --serve-uid) has its
+// sockets in /run/sallyport, 0710 and of that user's group.
 package home

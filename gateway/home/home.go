@@ -29,6 +29,8 @@ type Home struct {
 	data    string
 	config  string
 	runtime []string // folders that may hold agent.sock; spd uses the first
+	alone   bool     // SALLYPORT_HOME: nowhere else is looked
+	served  bool     // the gateway is another user's than those whom it answers
 }
 
 // Find works the folders out from env (os.Getenv, or a test's). It touches
@@ -50,7 +52,7 @@ func find(env func(string) string) (Home, error) {
 			return Home{}, fmt.Errorf("%s %q: %w", EnvHome, dir, ErrNotAbsolute)
 		}
 		dir = filepath.Clean(dir)
-		return Home{data: dir, config: dir, runtime: []string{dir}}, nil
+		return Home{data: dir, config: dir, runtime: []string{dir}, alone: true}, nil
 	}
 	userHome, err := homeFolder(env)
 	if err != nil {
@@ -151,10 +153,10 @@ func (h Home) AgentSockets() []string {
 
 // candidates are the runtime folders a client looks into.
 func (h Home) candidates() []string {
-	if h.data == h.config { // everything in one folder
+	if h.alone {
 		return h.runtime
 	}
-	return append(append([]string{}, h.runtime...), filepath.Join("/run", Product))
+	return append(append([]string{}, h.runtime...), systemRuntime)
 }
 
 // fits checks path against sun_path, which also holds a final NUL.

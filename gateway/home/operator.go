@@ -28,24 +28,37 @@ func (h Home) OperatorSocket() string { return filepath.Join(h.Runtime(), "opera
 // file that is a symlink, another's, or open to others is refused with
 // ErrNotPrivate; fs.ErrNotExist says that no spd has published one.
 func (h Home) OperatorAddr() (string, error) {
+	addr, _, err := h.OperatorDoor()
+	return addr, err
+}
+
+// OperatorDoor is OperatorAddr with the uid that must answer there: whoever
+// published the address.
+func (h Home) OperatorDoor() (addr string, uid int, err error) {
 	for _, dir := range h.candidates() {
-		addr, err := readAddr(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		addr, uid, err := readAddr(dir)
+		// The system's folder may be there for another user than us.
+		if errors.Is(err, fs.ErrNotExist) || dir == systemRuntime && errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		if err != nil {
-			return "", fmt.Errorf("read operator address: %w", err)
+			return "", 0, fmt.Errorf("read operator address: %w", err)
 		}
-		return addr, nil
+		return addr, uid, nil
 	}
-	return "", fmt.Errorf("read operator address: %w", fs.ErrNotExist)
+	return "", 0, fmt.Errorf("read operator address: %w", fs.ErrNotExist)
 }
 
-func readAddr(dir string) (string, error) {
-	path := filepath.Join(dir, "operator.addr")
-	if err := CheckPrivate(dir); err != nil {
-		return "", err
+func readAddr(dir string) (addr string, uid int, err error) {
+	if uid, err = Owner(dir); err != nil {
+		return "", 0, err
 	}
+	addr, err = readAddrOf(filepath.Join(dir, "operator.addr"), uid)
+	return addr, uid, err
+}
+
+// readAddrOf reads the file of the gateway that runs as uid.
+func readAddrOf(path string, uid int) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return "", fmt.Errorf("open %s: is a symlink: %w", path, ErrNotPrivate)
@@ -61,7 +74,14 @@ func readAddr(dir string) (string, error) {
 	if uint32(st.Mode)&unix.S_IFMT != unix.S_IFREG {
 		return "", fmt.Errorf("open %s: is no file: %w", path, ErrNotPrivate)
 	}
-	if err := owned("open", path, &st); err != nil {
+	if int(st.Uid) != uid {
+		return "", fmt.Errorf("open %s: owner is uid %d, not %d: %w", path, st.Uid, uid, ErrNotPrivate)
+	}
+	most := uint32(0o700)
+	if uid != os.Geteuid() {
+		most = 0o640
+	}
+	if err := closed("open", path, &st, most); err != nil {
 		return "", err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, operatorAddrMax+1))
@@ -88,7 +108,7 @@ func checkAddr(addr string) error {
 	return fits(addr)
 }
 
-// PublishOperator writes operator.addr (0600) in one step: a reader sees the
+// PublishOperator writes operator.addr (0600; 0640 if served) in one step: a reader sees the
 // old address or the new one.
 func (h Home) PublishOperator(addr string) error {
 	if err := h.publish(addr); err != nil {
@@ -101,7 +121,11 @@ func (h Home) publish(addr string) error {
 	if err := checkAddr(addr); err != nil {
 		return err
 	}
-	if err := CheckPrivate(h.Runtime()); err != nil {
+	check, mode := CheckPrivate, fs.FileMode(0o600)
+	if h.served {
+		check, mode = checkServed, 0o640
+	}
+	if err := check(h.Runtime()); err != nil {
 		return err
 	}
 	path := filepath.Join(h.Runtime(), "operator.addr")
@@ -111,6 +135,9 @@ func (h Home) publish(addr string) error {
 		return err
 	}
 	_, err = f.WriteString(addr + "\n")
+	if err == nil {
+		err = f.Chmod(mode) // the umask took the group's part
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}

@@ -13,17 +13,21 @@ import (
 var ErrRunning = errors.New("another spd is running here")
 
 // Prepare sets the umask to 077, makes the folders private and takes the lock
-// that lets one spd run on them. release gives the lock back; the kernel does so
+// that lets one spd run on them; of a served home the socket folder may be
+// entered by the served user's group. release gives the lock back; the kernel does so
 // when the process dies. ErrNotPrivate, ErrRunning.
 func (h Home) Prepare() (release func() error, err error) {
 	if h.data == "" || len(h.runtime) == 0 {
 		return nil, errors.New("prepare home: no folder")
 	}
 	unix.Umask(0o077)
-	for _, dir := range []string{h.data, h.config, h.Runtime()} {
-		if err := MakePrivate(dir); err != nil {
-			return nil, fmt.Errorf("prepare home: %w", err)
-		}
+	sockets := MakePrivate
+	if h.served {
+		sockets = makeServed
+	}
+	err = errors.Join(MakePrivate(h.data), MakePrivate(h.config), sockets(h.Runtime()))
+	if err != nil {
+		return nil, fmt.Errorf("prepare home: %w", err)
 	}
 	release, err = lock(filepath.Join(h.data, "spd.lock"))
 	if err != nil {

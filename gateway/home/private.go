@@ -17,18 +17,27 @@ var ErrNotPrivate = errors.New("not private")
 // CheckPrivate accepts dir if it is a folder, no symlink, ours, and closed to
 // group and others.
 func CheckPrivate(dir string) error {
+	st, err := folder(dir)
+	if err != nil {
+		return err
+	}
+	return owned("check folder", dir, st)
+}
+
+// folder looks at dir, which must be a folder and no symlink.
+func folder(dir string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Clean(dir), &st); err != nil {
-		return fmt.Errorf("check folder: %w", &fs.PathError{Op: "lstat", Path: dir, Err: err})
+		return nil, fmt.Errorf("check folder: %w", &fs.PathError{Op: "lstat", Path: dir, Err: err})
 	}
 	switch uint32(st.Mode) & unix.S_IFMT {
 	case unix.S_IFDIR:
 	case unix.S_IFLNK:
-		return fmt.Errorf("check folder %s: is a symlink: %w", dir, ErrNotPrivate)
+		return nil, fmt.Errorf("check folder %s: is a symlink: %w", dir, ErrNotPrivate)
 	default:
-		return fmt.Errorf("check folder %s: is no folder: %w", dir, ErrNotPrivate)
+		return nil, fmt.Errorf("check folder %s: is no folder: %w", dir, ErrNotPrivate)
 	}
-	return owned("check folder", dir, &st)
+	return &st, nil
 }
 
 // owned checks owner and mode of a file that is known by st.

@@ -17,7 +17,13 @@ import (
 // Listen makes a socket at path, mode 0600, on which the kernel notes the sender
 // of every write (Linux). The folder must be private already. A socket of ours
 // that nobody listens on any more is removed first; ErrInUse for anything else.
-func Listen(path string) (*net.UnixListener, error) {
+func Listen(path string) (*net.UnixListener, error) { return listenAt(path, 0o600) }
+
+// ListenGroup is Listen for a gateway that serves another user: mode 0660, for
+// the group that the folder lets in.
+func ListenGroup(path string) (*net.UnixListener, error) { return listenAt(path, 0o660) }
+
+func listenAt(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > max {
 		return nil, fmt.Errorf("listen: path of %d bytes is too long for a socket, at most %d", len(path), max)
 	}
@@ -31,7 +37,7 @@ func Listen(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("listen: %w", err)
 	}

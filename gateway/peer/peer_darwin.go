@@ -77,18 +77,27 @@ func readToken(f *os.File) (token, error) {
 
 // UID is the effective uid of the process at the other end.
 func UID(c *net.UnixConn) (uint32, error) {
+	uid, _, err := Who(c)
+	return uid, err
+}
+
+// Who is UID with the number that the process had when it connected: enough to
+// share places fairly, not to know anybody by.
+func Who(c *net.UnixConn) (uid uint32, pid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, unidentified(err)
+		return 0, 0, unidentified(err)
 	}
 	var cred *unix.Xucred
+	var unnamed error
 	e := raw.Control(func(fd uintptr) {
 		cred, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		pid, unnamed = unix.GetsockoptInt(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERPID)
 	})
-	if err = errors.Join(e, err); err != nil {
-		return 0, unidentified(err)
+	if err = errors.Join(e, err, unnamed); err != nil {
+		return 0, 0, unidentified(err)
 	}
-	return cred.Uid, nil
+	return cred.Uid, pid, nil
 }
 
 // Admit has nothing to do here.

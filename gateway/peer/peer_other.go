@@ -22,6 +22,12 @@ func FromConn(*net.UnixConn) (*Process, error) { return nil, ErrUnsupported }
 // UID returns ErrUnsupported.
 func UID(*net.UnixConn) (uint32, error) { return 0, ErrUnsupported }
 
+// ListenGroup returns ErrUnsupported.
+func ListenGroup(string) (*net.UnixListener, error) { return nil, ErrUnsupported }
+
+// Who returns ErrUnsupported.
+func Who(*net.UnixConn) (uint32, int, error) { return 0, 0, ErrUnsupported }
+
 // Conn closes c: whose bytes it carries can't be known.
 func Conn(c *net.UnixConn, _ *Process) net.Conn {
 	c.Close()

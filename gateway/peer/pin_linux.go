@@ -52,14 +52,21 @@ func unidentified(err error) error {
 // UID is the effective uid of the process at the other end: what a client can
 // learn of a server that hides the rest.
 func UID(c *net.UnixConn) (uint32, error) {
+	uid, _, err := Who(c)
+	return uid, err
+}
+
+// Who is UID with the number that the process had when it connected: enough to
+// share places fairly, not to know anybody by.
+func Who(c *net.UnixConn) (uid uint32, pid int, err error) {
 	cred, fd, err := peerOf(c)
 	if err != nil {
-		return 0, unidentified(err)
+		return 0, 0, unidentified(err)
 	}
 	if fd >= 0 {
 		unix.Close(fd)
 	}
-	return cred.Uid, nil
+	return cred.Uid, int(cred.Pid), nil
 }
 
 // Admit lets the process at the other end of c copy our descriptors, so that

@@ -69,16 +69,13 @@ func (a *app) pinCreated(c api.Created) error {
 	if err != nil {
 		return err
 	}
-	pub, err := readFile(filepath.Join(h.Log(), "audit.pub"))
-	if err != nil {
-		return err
-	}
+	pub := []byte(c.AuditKey)
 	print, err := auditlog.Fingerprint(pub)
 	if err != nil {
 		return err
 	}
 	if print != c.Fingerprint {
-		return fmt.Errorf("audit.pub is %s, the gateway made %s", print, c.Fingerprint)
+		return fmt.Errorf("the key is %s, the gateway made %s", print, c.Fingerprint)
 	}
 	path, _, err := keepPin(h.Pins(), pub)
 	if err == nil {

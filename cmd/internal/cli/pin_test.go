@@ -13,7 +13,7 @@ import (
 // created is what a gateway answers to init after it has made b.
 func created(b *book) api.Created {
 	return api.Created{VaultID: "vlt_1", RecoveryIdentity: b.recovery, ReaderIdentity: b.reader,
-		AuditPub: filepath.Join(b.dir, "audit.pub"), Fingerprint: b.fingerprint()}
+		AuditPub: filepath.Join(b.dir, "audit.pub"), AuditKey: b.pub(), Fingerprint: b.fingerprint()}
 }
 
 func TestInitPins(t *testing.T) {

@@ -39,7 +39,9 @@ nowhere. The log's public key is pinned for this user.`,
 		}
 		// The identities first: whatever fails now, they are not lost.
 		if asJSON {
-			err = a.document(c)
+			shown := c
+			shown.AuditKey = "" // it is in the pin
+			err = a.document(shown)
 		} else {
 			a.showCreated(c)
 		}
