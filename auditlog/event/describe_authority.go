@@ -52,6 +52,9 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 	case ProcessReparented:
 		run, epoch = e.Run, e.Epoch
 		w.count("pid", int64(e.ProcessID))
+		w.count("parent", int64(e.Parent))
+		w.count("ppid", int64(e.PPID))
+		w.note("its parent is gone, the client lives")
 	case OperatorRefused:
 		w.text(e.Path)
 		w.text(e.Reason)
@@ -82,7 +85,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.text(e.Passkey)
 		w.pair("operator", e.Operator)
 	default:
-		return l.describeCall()
+		return l.describeProcess()
 	}
 	return run, epoch, strings.Join(w, " ")
 }

@@ -69,7 +69,11 @@
 //
 // Sessions says who ran, under which authority; Activity, which calls there were. Ids are a kind, "_" and a ULID.
 // A peer is {processId int, started? time, exe? string, exeDigest? string, identity? string}; an assertion is
-// {credentialId? bytes, authenticatorData? bytes, clientDataJSON? bytes, signature? bytes}.
+// {credentialId? bytes, authenticatorData? bytes, clientDataJSON? bytes, signature? bytes}. A process is {at time,
+// processId int, ppid int, pgid int, sid int, stat string, etime string, started time, user string, exe string, command
+// string, workingDirectory string}; a descriptor {fd int, mode string, class string, target string, local? string, remote?
+// string, state? string, peers? [string]}; a kin {processId int, ppid int, stat string, command string, stranger? bool}; a
+// lead {kind string, name string, rotate? string}; a remote {action string, outcome string, target string, jobId? string}.
 //
 //	gateway_started         Sessions  version string, processId int, absentCalls? int, recovered? int
 //	gateway_stopped         Sessions  reason string
@@ -100,7 +104,17 @@
 //	passkey_added           Sessions  passkey string, credentialId bytes, spki bytes, rpId string, operator string
 //	passkey_removed         Sessions  passkey string, credentialId bytes, operator string
 //	operator_refused        Sessions  path string, reason string, peer peer
-//	process_reparented      Sessions  run string, epoch string, processId int
+//	process_reparented      Sessions  run string, epoch string, processId int, parent? int, ppid? int
+//	process_observed        Sessions  run string, epoch? string, why string, role string, exists string, launched? string, process process, descriptors [descriptor], children [kin], group [kin], authority [lead], gaps? [string]
+//	client_unresponsive     Sessions  run string, processId int, reason string, since time
+//	client_responsive       Sessions  run string, processId int, since time
+//	containment_started     Sessions  run string, operator string, state string
+//	actions_reviewed        Sessions  run string, last? string, clientUnavailableAt? time, lastActionStartedAt? time, revokedAt? time, uncertain? [string], after? [string]
+//	remote_work_listed      Sessions  run string, unfinished [remote]
+//	denial_proved           Sessions  run string, method string, reason string, record? int, epochs? [string]
+//	process_signalled       Sessions  run string, processId int, started time, signal string, operator string, forced? bool, cleanupMayBeIncomplete? bool
+//	process_checked         Sessions  run string, processId int, started time, after string, state string, detail? string, children? [int]
+//	containment_finished    Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
 //	authorization_denied    Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
 //	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int
 //	tool_finished           Activity  action string, run string, epoch string, outcome string, reason? string, status? int, exitStatus? int, signal? string, flags? [string], reflectedCount? int, sent? int, received? int, jobId? string

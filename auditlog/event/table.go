@@ -52,6 +52,16 @@ var table = []row{
 	line[PasskeyRemoved]("passkey_removed", sessions),
 	line[OperatorRefused]("operator_refused", sessions),
 	line[ProcessReparented]("process_reparented", sessions),
+	line[ProcessObserved]("process_observed", sessions),
+	line[ClientUnresponsive]("client_unresponsive", sessions),
+	line[ClientResponsive]("client_responsive", sessions),
+	line[ContainmentStarted]("containment_started", sessions),
+	line[ActionsReviewed]("actions_reviewed", sessions),
+	line[RemoteWorkListed]("remote_work_listed", sessions),
+	line[DenialProved]("denial_proved", sessions),
+	line[ProcessSignalled]("process_signalled", sessions),
+	line[ProcessChecked]("process_checked", sessions),
+	line[ContainmentFinished]("containment_finished", sessions),
 
 	line[AuthorizationDenied]("authorization_denied", activity),
 	line[ToolCalled]("tool_called", activity),
@@ -92,6 +102,16 @@ func (PasskeyAdded) event()         {}
 func (PasskeyRemoved) event()       {}
 func (OperatorRefused) event()      {}
 func (ProcessReparented) event()    {}
+func (ProcessObserved) event()      {}
+func (ClientUnresponsive) event()   {}
+func (ClientResponsive) event()     {}
+func (ContainmentStarted) event()   {}
+func (ActionsReviewed) event()      {}
+func (RemoteWorkListed) event()     {}
+func (DenialProved) event()         {}
+func (ProcessSignalled) event()     {}
+func (ProcessChecked) event()       {}
+func (ContainmentFinished) event()  {}
 func (AuthorizationDenied) event()  {}
 func (ToolCalled) event()           {}
 func (ToolFinished) event()         {}
