@@ -130,8 +130,12 @@ func (g *Gateway) recordDenied(ctx context.Context, subject string, ev event.Aut
 		who = fmt.Sprint(ev.Peer.ProcessID)
 	}
 	if g.denied.admit(who, ev, boot(), len(event.Encode(ev))+denialRecord) {
-		g.complain("record denial", g.log.note(ctx, subject, ev))
+		seq, err := g.log.append(ctx, notes(event.Subject(subject), []event.Event{ev})...)
+		g.complain("record denial", err)
+		g.noticeRefusal(ev, seq)
+		return
 	}
+	g.noticeRefusal(ev, 0)
 }
 
 // countDenials writes the counted records, each second.

@@ -44,14 +44,18 @@ type rig struct {
 }
 
 // newRig serves a gateway in dir (empty: a new folder).
-func newRig(t testing.TB, dir string) *rig {
+func newRig(t testing.TB, dir string, change ...func(*Config)) *rig {
 	t.Helper()
 	if dir == "" {
 		dir = t.TempDir()
 		os.Chmod(dir, 0o700)
 	}
 	r := &rig{t: t, dir: dir}
-	g, err := New(t.Context(), testConfig(t, dir))
+	cfg := testConfig(t, dir)
+	for _, f := range change {
+		f(&cfg)
+	}
+	g, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

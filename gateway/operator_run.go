@@ -76,7 +76,17 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 	if x == nil {
 		return g.storedRun(row), nil
 	}
-	return x.show(), nil
+	out := x.show()
+	calls, err := g.callsOf(r.ctx, x.id)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	classes := x.times.classed(calls)
+	classes.Refused = x.roster.refused.count
+	x.mu.Unlock()
+	out.CallClasses = &classes
+	return out, nil
 }
 
 func (g *Gateway) opRunRevoke(r opRequest) (any, error) {

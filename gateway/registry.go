@@ -124,13 +124,18 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 	if err != nil {
 		return caller{proc: p}, err
 	}
+	var kept keeps
 	defer func() {
+		if !kept.chief {
+			chief.Close()
+		}
 		for _, x := range passed {
-			x.Close()
+			if !kept.passed {
+				x.Close()
+			}
 		}
 	}()
 	if !open {
-		defer chief.Close()
 		g.book.mu.Lock()
 		defer g.book.mu.Unlock()
 		return caller{proc: p, run: g.book.owners[chief.Key()]}, nil
@@ -138,9 +143,6 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 	g.authority.Lock()
 	c, kept, err := g.opened(ctx, p, chief, passed)
 	g.authority.Unlock()
-	if !kept {
-		chief.Close()
-	}
 	if errors.Is(err, errReplaced) {
 		return g.identify(ctx, p, open) // another call opened an epoch meanwhile, and its program is gone already
 	}
@@ -152,17 +154,19 @@ var errReplaced = errors.New("the process of this epoch runs another program")
 // keptEpochs is how many epochs a run holds before those that ended are let go; the log has them all.
 const keptEpochs = 64
 
+// keeps says which of a caller's kin are watched from now on: by a new run its client, by a new epoch its launchers.
+type keeps struct{ chief, passed bool }
+
 // opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
-// kept: a new run watches chief.
-func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (c caller, kept bool, err error) {
+func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (c caller, kept keeps, err error) {
 	g.book.mu.Lock()
 	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
 	g.book.mu.Unlock()
 	if e != nil {
 		if e.proc.Same() != nil {
-			return caller{proc: p}, false, errReplaced
+			return caller{proc: p}, keeps{}, errReplaced
 		}
-		return caller{p, e.run, e}, false, nil
+		return caller{p, e.run, e}, keeps{}, nil
 	}
 	t := now().Wall
 	fresh := r == nil
@@ -175,9 +179,12 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, cards: make(chan struct{}, 1)}
 	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: recorded(e.facts)})
 	if err := g.recordOpened(ctx, r, e, fresh, evs); err != nil {
-		return caller{proc: p}, false, err
+		return caller{proc: p}, keeps{}, err
 	}
 	r.mu.Lock()
+	if fresh {
+		r.roster.chief = chief
+	}
 	r.epochs = append(r.epochs, e)
 	if len(r.epochs) > keptEpochs { // a shell's run gets one with each `sp call`
 		r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool { return e.state == authz.EpochEnded })
@@ -190,7 +197,8 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 		g.watch(chief.Gone(), func() { g.clientGone(r); chief.Close() })
 	}
 	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, processGone); g.book.forget(e); p.Close() })
-	return caller{p, r, e}, fresh, nil
+	g.watchLaunchers(e, passed)
+	return caller{p, r, e}, keeps{chief: fresh, passed: true}, nil
 }
 
 // recordOpened writes rows and events. While the vault is closed rows can't be sealed: the run then lives in memory
@@ -284,6 +292,7 @@ func (g *Gateway) clientGone(r *run) {
 	ctx := context.Background()
 	r.mu.Lock()
 	r.times.clientUnavailable = now().Wall
+	r.roster.chief = nil
 	was := r.state
 	what := authz.ClientGoneBusy
 	if r.idle() {
@@ -295,6 +304,7 @@ func (g *Gateway) clientGone(r *run) {
 	r.mu.Unlock()
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_orphaned")
 	g.book.bury(r)
+	defer g.task(func() { g.witnessSurvivors(r) })
 	if state == was {
 		return // revoked before: nothing more to lose
 	}

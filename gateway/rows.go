@@ -90,6 +90,9 @@ func (g *Gateway) loadRuns(ctx context.Context) error {
 		}
 		r := g.book.restore(row, state, s)
 		if err == nil && p.Key() == s.Owner {
+			r.mu.Lock()
+			r.roster.chief = p
+			r.mu.Unlock()
 			g.watch(p.Gone(), func() { g.clientGone(r); p.Close() })
 		}
 	}

@@ -29,6 +29,7 @@ type run struct {
 	keys   map[string]keyUse // a caller's idempotency key -> what it was used for
 	denied int               // cards the operator denied
 	calls  int
+	roster roster // the processes of it
 }
 
 // owner is the process a run belongs to, as facts; the process itself is kept by its watcher.
@@ -41,6 +42,7 @@ type owner struct {
 // times are kept apart on purpose: together they class each call as before, in, or after the uncertain window.
 type times struct {
 	clientUnavailable, lastAction, revoked time.Time
+	unresponsive                           time.Time // since when the client lives and does nothing
 }
 
 // keyUse is what an idempotency key was used for.
@@ -145,8 +147,11 @@ func (r *run) show() api.Run {
 	defer r.mu.Unlock()
 	out := api.Run{
 		ID: r.id, State: r.state.String(), Agent: agent(r.owner.facts), Epochs: []api.Epoch{}, OpenedAt: r.opened,
-		ClientUnavailableAt: r.times.clientUnavailable, LastActionStartedAt: r.times.lastAction, RevokedAt: r.times.revoked,
-		Calls: r.calls,
+		ClientUnavailableAt: r.times.clientUnavailable, UnresponsiveSince: r.times.unresponsive, LastActionStartedAt: r.times.lastAction,
+		RevokedAt: r.times.revoked, Calls: r.calls,
+	}
+	for _, x := range r.roster.orphaned {
+		out.Reparented = append(out.Reparented, api.Reparented{ProcessID: x.pid, Parent: x.parent, PPID: x.ppid, At: x.at})
 	}
 	for _, e := range r.epochs {
 		out.Epochs = append(out.Epochs, api.Epoch{ID: e.id, State: e.state.String(), ProcessID: e.facts.PID})

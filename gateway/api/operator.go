@@ -290,9 +290,30 @@ type Run struct {
 	Epochs              []Epoch   `json:"epochs"`
 	OpenedAt            time.Time `json:"openedAt"`
 	ClientUnavailableAt time.Time `json:"clientUnavailableAt,omitzero"`
+	UnresponsiveSince   time.Time `json:"unresponsiveSince,omitzero"` // the client lives and does nothing
 	LastActionStartedAt time.Time `json:"lastActionStartedAt,omitzero"`
 	RevokedAt           time.Time `json:"revokedAt,omitzero"`
 	Calls               int       `json:"calls"`
+
+	CallClasses *CallClasses `json:"callClasses,omitempty"` // run/show alone
+	Reparented  []Reparented `json:"reparented,omitempty"`
+}
+
+// CallClasses counts a run's calls: begun and ended while the client was there, begun or gone on after it was lost, begun
+// after the authority was revoked (there is none); and the attempts that were refused after the revocation.
+type CallClasses struct {
+	Before    int `json:"before"`
+	Uncertain int `json:"uncertain"`
+	After     int `json:"after"`
+	Refused   int `json:"refused"`
+}
+
+// Reparented is a process of the run whose parent ended while the client lived. PPID 1 is a hint, no verdict.
+type Reparented struct {
+	ProcessID int       `json:"processId"`
+	Parent    int       `json:"parent"`
+	PPID      int       `json:"ppid"`
+	At        time.Time `json:"at"`
 }
 
 // Epoch is one instance of code able to act in a run.
