@@ -45,7 +45,8 @@ type Result struct {
 	Withheld  bool // scrub_withheld: the body can't be searched for secrets and isn't shown
 	Hits      int  // reflections masked
 	Sent      int64
-	Received  int64 // bytes on the wire, TLS included, handshake not
+	Received  int64  // bytes on the wire, TLS included, handshake not
+	JobID     string // with Accepted: what the answer calls the job it started
 	Reason    string
 	Detail    string
 }
@@ -107,11 +108,19 @@ func (c *Client) Do(ctx, dial context.Context, q Request, m Match, inj Injection
 			return f.result(), nil
 		}
 	}
+	var ids *jobReader
+	if m.starts(q) {
+		ids = &jobReader{w: body}
+		body = ids
+	}
 	x := exchange{conn: cn, req: req, set: set, limit: c.o.BodyLimit, body: body}
 	if len(s.Capture) > 0 {
 		x.capture = &capture{pointers: s.Capture, in: inj, ctx: ctx}
 	}
 	r, reuse, err := x.run(ctx, dial)
+	if ids != nil {
+		m.rules.job.named(&r, ids.kept)
+	}
 	if !reuse {
 		cn.close()
 		cn = nil

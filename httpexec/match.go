@@ -9,6 +9,7 @@ import (
 type Match struct {
 	rules *Rules
 	rule  *rule
+	job   bool // by a job's template
 }
 
 // Rule is the rule as one would type it.

@@ -160,8 +160,10 @@ func (q Request) Headers() map[string]string {
 func (q Request) Body() []byte { return q.body }
 
 // Effect is "read" (GET, HEAD, OPTIONS), "destructive" (DELETE) or "write".
-func (q Request) Effect() string {
-	switch q.method {
+func (q Request) Effect() string { return effectOf(q.method) }
+
+func effectOf(method string) string {
+	switch method {
 	case "GET", "HEAD", "OPTIONS":
 		return "read"
 	case "DELETE":

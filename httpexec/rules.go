@@ -21,6 +21,7 @@ type Spec struct {
 	AllowHTTP         bool     `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
 	Scrub             string   `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
 	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
+	Job               Job      `json:"job,omitzero"`                // how a write's answer names a remote job
 	Capture           []string `json:"capture,omitempty"`           // JSON pointers to minted tokens in answers, see Keeper
 	Probe             string   `json:"probe,omitempty"`             // a read that shows the credential works: "GET /path"
 	Carry             `json:",inline"`
@@ -33,6 +34,7 @@ type Rules struct {
 	allow   []rule
 	headers []pair // lower-case name, pattern; bare: any value
 	nets    []netip.Prefix
+	job     jobRules
 	roots   *x509.CertPool // nil: the system's
 	pins    [][32]byte     // SHA-256 of a public key; none: any
 	mint    *url.URL       // where tokens are minted; nil: nowhere
@@ -94,6 +96,9 @@ func (s Spec) compile() (Rules, error) {
 		r.nets = append(r.nets, p)
 	}
 	var err error
+	if r.job, err = s.Job.compile(); err != nil {
+		return Rules{}, err
+	}
 	if r.roots, r.pins, err = s.Trust.compile(); err != nil {
 		return Rules{}, err
 	}

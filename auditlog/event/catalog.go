@@ -288,6 +288,16 @@ type ToolCalled struct {
 	BytesOut       int64  `json:"bytesOut,omitzero"`
 }
 
+// OperatorCalled is the intent of a call that the operator made, not an agent: by a stored credential's own rule, without a
+// grant. Purpose: status or cancel (of the job that action Of started), or test (the credential's probe).
+type OperatorCalled struct {
+	Call
+	Digest   string `json:"digest"`
+	Operator string `json:"operator"`
+	Purpose  string `json:"purpose"`
+	Of       string `json:"of,omitempty"`
+}
+
 // ToolFinished is the result. Reason is a code where the outcome is not a plain success.
 type ToolFinished struct {
 	Action    string   `json:"action"`
@@ -312,6 +322,19 @@ type ToolCancelRequested struct {
 	Run    string `json:"run"`
 	Epoch  string `json:"epoch"`
 	By     string `json:"by"`
+}
+
+// JobChanged: what became known of a remote job after its action's result. Outcome is the action's from here on: accepted,
+// confirmed, failed_remote, cancel_requested, cancelled or cancel_unconfirmed. Asked is the action that asked, if one did.
+type JobChanged struct {
+	Action  string `json:"action"`
+	Run     string `json:"run"`
+	Epoch   string `json:"epoch"`
+	JobID   string `json:"jobId"`
+	Outcome string `json:"outcome"`
+	Exit    *int   `json:"exitStatus,omitzero"`
+	Signal  string `json:"signal,omitempty"`
+	Asked   string `json:"asked,omitempty"`
 }
 
 // ToolUnresolved closes an intent that a crash left without a result: it may have taken effect.

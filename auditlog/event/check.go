@@ -95,6 +95,8 @@ func (c *checker) read(e Event) {
 		}
 	case ToolCalled:
 		c.called(e)
+	case OperatorCalled:
+		c.operatorCalled(e)
 	case ToolFinished:
 		c.finished(e)
 	case ToolUnresolved:

@@ -15,16 +15,7 @@ func (in *intent) place() (uint64, string) { return in.seq, in.action }
 // gate then refuses, and the result says denied. So what ends by itself is a doubt until the result is read. A lock or a
 // revocation waits for every call before it is recorded: after those even a refused intent is a breach.
 func (c *checker) called(e ToolCalled) {
-	c.out.Calls++
-	in := &intent{action: e.Action, run: e.Run, epoch: e.Epoch, seq: c.at.Seq}
-	if old := c.intents[e.Action]; old != nil {
-		c.breach(intentTwice, seqs(in.seq, old.seq), "call %s is open already", e.Action)
-	} else if old, ok := c.closed.get(e.Action); ok {
-		c.breach(intentTwice, seqs(in.seq, old.seq), "call %s has a result already", e.Action)
-		c.intents[e.Action] = in
-	} else {
-		c.intents[e.Action] = in
-	}
+	in := c.intend(e.Call)
 	if b := c.standing(e); b != nil {
 		c.tell(*b)
 		return
@@ -37,6 +28,29 @@ func (c *checker) called(e ToolCalled) {
 	default:
 		in.doubt = b
 	}
+}
+
+// operatorCalled judges the intent of an operator's own call: it needs no grant, and an open vault like any other.
+func (c *checker) operatorCalled(e OperatorCalled) {
+	c.intend(e.Call)
+	if !c.open {
+		c.tell(*c.fault(callWhileLocked, seqs(c.since), "the operator's call %s while the vault was closed", e.Action))
+	}
+}
+
+// intend opens an intent, which one result closes.
+func (c *checker) intend(e Call) *intent {
+	c.out.Calls++
+	in := &intent{action: e.Action, run: e.Run, epoch: e.Epoch, seq: c.at.Seq}
+	if old := c.intents[e.Action]; old != nil {
+		c.breach(intentTwice, seqs(in.seq, old.seq), "call %s is open already", e.Action)
+		return in
+	}
+	if old, ok := c.closed.get(e.Action); ok {
+		c.breach(intentTwice, seqs(in.seq, old.seq), "call %s has a result already", e.Action)
+	}
+	c.intents[e.Action] = in
+	return in
 }
 
 // standing: may this run call anything now?

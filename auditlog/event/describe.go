@@ -94,6 +94,22 @@ func (l Line) describeCall() (run, epoch, what string) {
 		w.pair("grant", short(e.Grant))
 		w.pair("approval", short(e.Approval))
 		w.count("pid", int64(e.Peer.ProcessID))
+	case OperatorCalled:
+		w.text(e.Action)
+		w.call(e.Call)
+		w.pair("purpose", e.Purpose)
+		w.pair("of", short(e.Of))
+		w.pair("operator", e.Operator)
+	case JobChanged:
+		run, epoch = e.Run, e.Epoch
+		w.text(e.Action)
+		w.text(e.Outcome)
+		w.pair("job", e.JobID)
+		if e.Exit != nil {
+			w.pair("exitStatus", strconv.Itoa(*e.Exit))
+		}
+		w.pair("signal", e.Signal)
+		w.pair("asked", short(e.Asked))
 	case ToolFinished:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Action)

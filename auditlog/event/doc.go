@@ -117,8 +117,10 @@
 //	containment_finished    Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
 //	authorization_denied    Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
 //	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int
+//	operator_called         Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, operator string, purpose string, of? string
 //	tool_finished           Activity  action string, run string, epoch string, outcome string, reason? string, status? int, exitStatus? int, signal? string, flags? [string], reflectedCount? int, sent? int, received? int, jobId? string
 //	tool_cancel_requested   Activity  action string, run string, epoch string, by string
+//	job_changed             Activity  action string, run string, epoch string, jobId string, outcome string, exitStatus? int, signal? string, asked? string
 //	tool_unresolved         Activity  action string, outcome string, cause string
 //	tool_resolved           Activity  action string, resolution string, operator string
 //	late_result             Activity  action string, run string, epoch string

@@ -48,6 +48,8 @@ func Activity(in iter.Seq[Item]) iter.Seq[Line] {
 			switch e := it.Event.(type) {
 			case ToolCalled:
 				open[e.Action] = e.Call
+			case OperatorCalled:
+				open[e.Action] = e.Call
 			case ToolFinished:
 				l.Intent = open[e.Action]
 				delete(open, e.Action)

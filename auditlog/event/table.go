@@ -65,8 +65,10 @@ var table = []row{
 
 	line[AuthorizationDenied]("authorization_denied", activity),
 	line[ToolCalled]("tool_called", activity),
+	line[OperatorCalled]("operator_called", activity),
 	line[ToolFinished]("tool_finished", activity),
 	line[ToolCancelRequested]("tool_cancel_requested", activity),
+	line[JobChanged]("job_changed", activity),
 	line[ToolUnresolved]("tool_unresolved", activity),
 	line[ToolResolved]("tool_resolved", activity),
 	line[LateResult]("late_result", activity),
@@ -114,6 +116,8 @@ func (ProcessChecked) event()       {}
 func (ContainmentFinished) event()  {}
 func (AuthorizationDenied) event()  {}
 func (ToolCalled) event()           {}
+func (OperatorCalled) event()       {}
+func (JobChanged) event()           {}
 func (ToolFinished) event()         {}
 func (ToolCancelRequested) event()  {}
 func (ToolUnresolved) event()       {}

@@ -61,6 +61,12 @@ var wrongs = []struct {
 	{rule: callWhileLocked, name: "created after a lock", wrong: func(s scene) { s.tell(VaultLocked{}, VaultCreated{}); s.call(s.yes, "a", false) }},
 	{rule: callWhileLocked, name: "stopped", wrong: func(s scene) { s.tell(GatewayStopped{}, VaultUnlocked{}); s.call(s.yes, "a", false) }},
 	{rule: callWhileLocked, name: "never opened", wrong: func(s scene) { drop[VaultCreated](s) }, at: 1},
+	{rule: callWhileLocked, name: "the operator's own", wrong: func(s scene) {
+		s.tell(VaultLocked{}, OperatorCalled{Call: Call{Action: s.id("act")}, Purpose: "test"})
+	}, right: func(s scene) {
+		id := s.id("act")
+		s.tell(OperatorCalled{Call: Call{Action: id}, Purpose: "test"}, ToolFinished{Action: id, Outcome: "confirmed"})
+	}},
 	{rule: callAfterRevocation, wrong: func(s scene) { s.tell(RunRevoked{Run: s.who.run}); s.call(s.yes, "a", false) },
 		right: func(s scene) { s.call(s.yes, "a", false); s.tell(RunRevoked{Run: s.who.run}) }},
 	{rule: callAfterRevocation, name: "refused", wrong: func(s scene) {
