@@ -41,6 +41,7 @@ func entry(a api.CredentialArgs, value []byte) (rules, kept []byte, err error) {
 		}
 		spec := httpexec.Spec{Kind: a.Kind, Allow: h.Allow, AllowHeader: h.AllowHeader, AllowNetwork: h.AllowNetwork, AllowHTTP: h.AllowHTTP,
 			Scrub: h.Scrub, IdempotencyHeader: h.IdempotencyHeader, Carry: httpexec.Carry{Username: h.Username, Header: h.Header, Format: h.Format}, Trust: httpexec.Trust{CA: h.CA}}
+		spec.Job = httpexec.Job{ID: h.JobID, Status: h.JobStatus, Cancel: h.JobCancel}
 		rules = encode(spec)
 		parsed, err := httpexec.ParseRules(rules)
 		if err != nil {

@@ -209,6 +209,9 @@ type HTTPRules struct {
 	CA                string   `json:"ca,omitempty"` // PEM
 	Scrub             string   `json:"scrub,omitempty"`
 	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"`
+	JobID             string   `json:"jobId,omitempty"`     // json:/id, header:NAME or location: how a write's answer names a remote job
+	JobStatus         string   `json:"jobStatus,omitempty"` // METHOD PATH with {id}
+	JobCancel         string   `json:"jobCancel,omitempty"`
 }
 
 // Credential is what may be shown of one: never its value.

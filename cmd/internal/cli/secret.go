@@ -52,6 +52,9 @@ newline dropped). It can't be read back.`,
 	f.StringVar(&r.Format, "format", "", "header: its value, %s standing for the secret, as in 'token %s'")
 	f.StringVar(&r.Scrub, "scrub", "", "on (default) or off: mask the secret in answers")
 	f.StringVar(&r.IdempotencyHeader, "idempotency-header", "", "the header in which the service takes an idempotency key: `NAME`")
+	f.StringVar(&r.JobID, "job-id", "", "where a write's answer names the remote job it started: `json:/id`, header:NAME or location")
+	f.StringVar(&r.JobStatus, "job-status", "", "the request that asks for a job: 'GET `PATH`', with {id} as one segment")
+	f.StringVar(&r.JobCancel, "job-cancel", "", "the request that cancels a job: 'DELETE `PATH`', with {id} as one segment")
 	f.StringVar(&ca, "ca", "", "trust the certificates in `FILE` (PEM) for this credential's origins")
 	f.IntVar(&keyFD, "key-passphrase-fd", -1, "ssh-key: read the key file's passphrase from descriptor `N`")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
