@@ -168,6 +168,21 @@ func openBackup(r io.Reader, k Key) (*keys, io.Reader, error) {
 	return o.keys, src, nil
 }
 
+// CheckBackup says whether k opens a backup, from its header alone. It shares
+// Unlock's one attempt at a time. ErrWrongKey; ErrInvalid: it is no backup.
+func (v *Vault) CheckBackup(ctx context.Context, r io.Reader, k Key) error {
+	if err := v.begin(ctx); err != nil {
+		return fmt.Errorf("check backup: %w", err)
+	}
+	defer v.end()
+	keys, _, err := openBackup(r, k)
+	keys.wipe()
+	if err != nil {
+		return fmt.Errorf("check backup: %w", err)
+	}
+	return nil
+}
+
 // limited reads no more than left bytes; -1: all.
 type limited struct {
 	r    io.Reader

@@ -157,7 +157,13 @@ func (m *memory) Swap(ctx context.Context, s vault.Swap) error {
 		m.rows[r.ID] = r
 	}
 	if s.Also != nil {
-		m.batches = append(m.batches, s.Also)
+		also, err := s.Also()
+		if err != nil {
+			return err
+		}
+		if also != nil {
+			m.batches = append(m.batches, also)
+		}
 	}
 	if m.lie {
 		return errDisk

@@ -80,7 +80,7 @@ func (v *Vault) rekey(ctx context.Context, with []Key, o CreateOptions, also []b
 		},
 		Reseal: m.reseal(next.keys, was.keys),
 		Verify: func(rows []Row, base uint64) error { return next.verify(rows, base, with) },
-		Also:   also,
+		Also:   func() ([]byte, error) { return also, nil },
 	})
 	if err != nil {
 		if _, base, lost := v.store.Load(ctx); lost != nil || base != was.manifest.counter {

@@ -14,16 +14,21 @@ var ErrOther = errors.New("backup is of another vault")
 type RestoreOptions struct {
 	Limit int64  // of the database in the backup, in bytes; 0 is an error
 	Proof Key    // opens a slot of the vault that is there, if any; zero: the backup's key does
-	Floor uint64 // the highest counter anybody has seen of this vault, such as its log: the restored one is above
+
+	// Floor returns the highest counter anybody has seen of this vault, such as
+	// its log: the restored one is above. unseal opens what Seal gave to the vault
+	// that is there or, in its generation, to the backup's. nil: nobody has.
+	Floor func(unseal func(use string, ad, box []byte) ([]byte, error)) (uint64, error)
 }
 
 // Restore puts what Backup wrote in the place of the database. k opens a slot
 // of the backup. All of it is read and every row checked first; an error leaves
 // the present vault as it is. The restored vault has the backup's DEK and
 // slots, a new generation, and a counter above all others; all grants are
-// ended. Afterwards the vault is locked; from Ready it is refused (ErrExists).
+// ended. also (nil: none) makes the outbox batch of the same transaction; it may
+// not use the vault. Afterwards the vault is locked; from Ready it is refused (ErrExists).
 // ErrWrongKey, ErrOther; ErrInvalid: no whole backup, or one too long.
-func (v *Vault) Restore(ctx context.Context, r io.Reader, k Key, o RestoreOptions, also []byte) (Moved, error) {
+func (v *Vault) Restore(ctx context.Context, r io.Reader, k Key, o RestoreOptions, also func(Moved) ([]byte, error)) (Moved, error) {
 	if err := v.begin(ctx); err != nil {
 		return Moved{}, fmt.Errorf("restore vault: %w", err)
 	}
@@ -52,7 +57,7 @@ func (v *Vault) arrived() {
 	v.close(func(State) *view { return &view{state: Locked} })
 }
 
-func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOptions, also []byte) (m Moved, err error) {
+func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOptions, also func(Moved) ([]byte, error)) (m Moved, err error) {
 	present, base, err := v.present(ctx, k, o)
 	if err != nil {
 		return Moved{}, err
@@ -66,6 +71,10 @@ func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOption
 	if present != nil && present.vault != from.vault {
 		return Moved{}, ErrOther
 	}
+	floor, err := o.floor(present, from)
+	if err != nil {
+		return Moved{}, err
+	}
 	var next *interior
 	var reseal func(use string, ad, box []byte) ([]byte, error)
 	defer func() {
@@ -77,7 +86,7 @@ func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOption
 		From:  reader{ctx, src},
 		Limit: o.Limit,
 		Edit: func(rows []Row, was uint64) ([]Row, uint64, error) {
-			if next, err = arrive(rows, was, from, present, max(was, base, o.Floor)+1); err != nil {
+			if next, err = arrive(rows, was, from, present, max(was, base, floor)+1); err != nil {
 				return nil, 0, err
 			}
 			m = next.moved()
@@ -87,9 +96,28 @@ func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOption
 		},
 		Reseal: func(use string, ad, box []byte) ([]byte, error) { return reseal(use, ad, box) },
 		Verify: func(rows []Row, base uint64) error { return next.verify(rows, base, []Key{k}) },
-		Also:   also,
+		Also: func() ([]byte, error) {
+			if also == nil {
+				return nil, nil
+			}
+			return also(m)
+		},
 	})
 	return m, err
+}
+
+func (o RestoreOptions) floor(present, from *keys) (uint64, error) {
+	if o.Floor == nil {
+		return 0, nil
+	}
+	return o.Floor(func(use string, ad, box []byte) ([]byte, error) {
+		if present != nil {
+			if plain, err := present.unsealUse(use, ad, box); err == nil {
+				return plain, nil
+			}
+		}
+		return from.unsealUse(use, ad, box)
+	})
 }
 
 // present returns the keys of the vault that is there, nil if none is, and its

@@ -40,7 +40,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		n := newMemory()
 		n.boxes = map[string][]byte{"row": m.boxes["row"], "spoilt": m.boxes["spoilt"]}
 		w := open(t, n)
-		got, err := w.Restore(t.Context(), bytes.NewReader(b), k, vault.RestoreOptions{Limit: roomy}, []byte("batch"))
+		got, err := w.Restore(t.Context(), bytes.NewReader(b), k, vault.RestoreOptions{Limit: roomy}, func(vault.Moved) ([]byte, error) { return []byte("batch"), nil })
 		if err != nil || got.Generation != 2 || got.Counter != was+1 || w.State() != vault.Locked || len(n.batches) != 1 {
 			t.Fatalf("%s: %+v, %v, %v", name, got, err, w.State())
 		}
@@ -86,6 +86,10 @@ func TestRestoreOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	counter := v.Snapshot().Counter
+	seen, err := v.Seal("own", []byte("x"), []byte("seen"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	v.Quarantine("for a test")
 	for name, tt := range map[string]struct {
 		k, proof vault.Key
@@ -98,11 +102,20 @@ func TestRestoreOver(t *testing.T) {
 	} {
 		p := o
 		p.Proof = tt.proof
+		opens := name == "the backup's passphrase alone" || name == "wrong for the one that's there"
+		if err := v.CheckBackup(t.Context(), bytes.NewReader(b), tt.k); opens != (err == nil) || !opens && !errors.Is(err, vault.ErrWrongKey) {
+			t.Errorf("%s: its header: %v", name, err)
+		}
 		if _, err := restore(t, v, b, tt.k, p); !errors.Is(err, tt.want) || v.State() != vault.Quarantined || m.counter != counter {
 			t.Errorf("%s: %v, %v", name, err, v.State())
 		}
 	}
-	o.Proof, o.Floor = pass("later one"), counter+100
+	o.Proof, o.Floor = pass("later one"), func(unseal func(use string, ad, box []byte) ([]byte, error)) (uint64, error) {
+		if b, err := unseal("own", []byte("x"), seen); string(b) != "seen" || err != nil {
+			t.Errorf("its own box: %q, %v", b, err)
+		}
+		return counter + 100, nil
+	}
 	got, err := restore(t, v, b, key(), o)
 	if err != nil || got.Counter != counter+101 || got.Generation != 3 || v.State() != vault.Locked {
 		t.Fatalf("%+v, %v, %v", got, err, v.State())
@@ -150,7 +163,7 @@ func TestBadBackups(t *testing.T) {
 		t.Helper()
 		n := newMemory()
 		w := open(t, n)
-		_, err := w.Restore(t.Context(), r, key(), vault.RestoreOptions{Limit: limit}, []byte("batch"))
+		_, err := w.Restore(t.Context(), r, key(), vault.RestoreOptions{Limit: limit}, func(vault.Moved) ([]byte, error) { return []byte("batch"), nil })
 		if !errors.Is(err, want) || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -31,10 +31,19 @@ var ErrLastSlot = errors.New("the last slot that is not in a keychain")
 
 // Slot is what may be told of a slot.
 type Slot struct {
-	ID      string // 32 hex digits
-	Kind    SlotKind
-	Created time.Time // UTC, whole seconds
+	ID        string // 32 hex digits
+	Kind      SlotKind
+	Created   time.Time // UTC, whole seconds
+	Recipient string    // "age1pq1…"; empty for a PassphraseSlot
 }
+
+// SlotChange is what a change is about to do. Also makes from it the outbox
+// batch for the same transaction; nil: none. It is called once, with no lock
+// held but that of one attempt at a time, and may use the vault but for keys.
+type (
+	SlotChange struct{ Added, Removed []Slot }
+	Also       func(SlotChange) (batch []byte, err error)
+)
 
 // NewSlot is a slot to be added: of a passphrase, or to a recipient.
 type NewSlot struct {
@@ -61,16 +70,20 @@ func (v *Vault) Slots() []Slot {
 	if v.in == nil {
 		return nil
 	}
-	out := make([]Slot, len(v.in.slots))
-	for i, s := range v.in.slots {
-		out[i] = Slot{s.ID, s.Kind, s.Created}
+	return tell(v.in.slots)
+}
+
+func tell(slots []slot) []Slot {
+	out := make([]Slot, len(slots))
+	for i, s := range slots {
+		out[i] = Slot{s.ID, s.Kind, s.Created, s.Recipient}
 	}
 	return out
 }
 
 // AddSlot adds a slot; proof must open one of this vault. ErrWrongKey,
 // ErrInvalid (also for too many slots); others as AddCredential.
-func (v *Vault) AddSlot(ctx context.Context, n NewSlot, proof Key, also []byte) (Slot, error) {
+func (v *Vault) AddSlot(ctx context.Context, n NewSlot, proof Key, also Also) (Slot, error) {
 	s, err := v.changeSlots(ctx, proof, &n, also, func(slots []slot, _ Row) ([]slot, error) { return slots, nil })
 	if err != nil {
 		return Slot{}, fmt.Errorf("add slot: %w", err)
@@ -80,7 +93,7 @@ func (v *Vault) AddSlot(ctx context.Context, n NewSlot, proof Key, also []byte) 
 
 // RemoveSlot removes a slot; proof must open one of this vault, be it that one.
 // ErrLastSlot, ErrUnknown, ErrWrongKey; others as AddCredential.
-func (v *Vault) RemoveSlot(ctx context.Context, id string, proof Key, also []byte) error {
+func (v *Vault) RemoveSlot(ctx context.Context, id string, proof Key, also Also) error {
 	_, err := v.changeSlots(ctx, proof, nil, also, func(slots []slot, _ Row) ([]slot, error) {
 		n := len(slots)
 		left := slices.DeleteFunc(slots, func(s slot) bool { return s.ID == id })
@@ -98,7 +111,7 @@ func (v *Vault) RemoveSlot(ctx context.Context, id string, proof Key, also []byt
 // ChangePassphrase puts a slot of the passphrase next in the place of the one
 // that proof opens, in one transaction. If proof opens another kind of slot,
 // the only passphrase slot is replaced; ErrInvalid if there are several.
-func (v *Vault) ChangePassphrase(ctx context.Context, proof, next Key, o CreateOptions, also []byte) (Slot, error) {
+func (v *Vault) ChangePassphrase(ctx context.Context, proof, next Key, o CreateOptions, also Also) (Slot, error) {
 	n := NewSlot{Kind: PassphraseSlot, Passphrase: next, WorkFactor: o.WorkFactor}
 	s, err := v.changeSlots(ctx, proof, &n, also, func(slots []slot, opened Row) ([]slot, error) {
 		old := func(s slot) bool {
@@ -120,7 +133,7 @@ func (v *Vault) ChangePassphrase(ctx context.Context, proof, next Key, o CreateO
 // changeSlots commits the slots that edit keeps, and n if it isn't nil, whose
 // description it returns. opened is the slot that proof opened. One attempt at
 // a time: sealing to a passphrase takes what opening one does.
-func (v *Vault) changeSlots(ctx context.Context, proof Key, n *NewSlot, also []byte, edit func(slots []slot, opened Row) ([]slot, error)) (Slot, error) {
+func (v *Vault) changeSlots(ctx context.Context, proof Key, n *NewSlot, also Also, edit editSlots) (Slot, error) {
 	if v.State() != Ready {
 		return Slot{}, v.refusal()
 	}
@@ -132,6 +145,10 @@ func (v *Vault) changeSlots(ctx context.Context, proof Key, n *NewSlot, also []b
 	if err != nil {
 		return Slot{}, err
 	}
+	change, err := v.foresee(opened, n, edit)
+	if err != nil {
+		return Slot{}, err
+	}
 	var added []slot
 	if n != nil {
 		s, err := v.seal(*n)
@@ -139,8 +156,15 @@ func (v *Vault) changeSlots(ctx context.Context, proof Key, n *NewSlot, also []b
 			return Slot{}, err
 		}
 		added = append(added, s)
+		change.Added = tell(added)
 	}
-	err = v.change(ctx, also, func(next *interior) ([]Row, []string, error) {
+	var batch []byte
+	if also != nil {
+		if batch, err = also(change); err != nil {
+			return Slot{}, err
+		}
+	}
+	err = v.change(ctx, batch, func(next *interior) ([]Row, []string, error) {
 		was := next.slotRows()
 		slots, err := edit(next.slots, opened)
 		if err != nil {
@@ -163,7 +187,34 @@ func (v *Vault) changeSlots(ctx context.Context, proof Key, n *NewSlot, also []b
 	if n == nil || err != nil {
 		return Slot{}, err
 	}
-	return Slot{added[0].ID, added[0].Kind, added[0].Created}, nil
+	return change.Added[0], nil
+}
+
+// editSlots returns the slots that stay; it may change the slice it is given.
+type editSlots func(slots []slot, opened Row) ([]slot, error)
+
+// foresee says what a change will remove, and refuses one that may not be
+// before a key is stretched for it. Slots change one attempt at a time, so what
+// it saw still holds at the commit.
+func (v *Vault) foresee(opened Row, n *NewSlot, edit editSlots) (c SlotChange, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.in == nil {
+		return c, v.refusal()
+	}
+	left, err := edit(slices.Clone(v.in.slots), opened)
+	if err != nil {
+		return c, err
+	}
+	for _, s := range v.in.slots {
+		if !slices.ContainsFunc(left, func(o slot) bool { return o.ID == s.ID }) {
+			c.Removed = append(c.Removed, tell([]slot{s})...)
+		}
+	}
+	if n != nil {
+		left = append(left, slot{listed: listed{Kind: n.Kind}})
+	}
+	return c, checkSlots(left)
 }
 
 // seal makes the slot that n asks for. It works on a copy of the key, so that a

@@ -48,7 +48,7 @@ func TestSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain, err := v.AddSlot(t.Context(), vault.NewSlot{Kind: vault.KeychainSlot, Recipient: recipient}, key(), []byte("batch"))
+	chain, err := v.AddSlot(t.Context(), vault.NewSlot{Kind: vault.KeychainSlot, Recipient: recipient}, key(), func(vault.SlotChange) ([]byte, error) { return []byte("batch"), nil })
 	if err != nil || chain.Kind != vault.KeychainSlot || len(m.batches) != 1 {
 		t.Fatalf("%+v, %v, %d batches", chain, err, len(m.batches))
 	}

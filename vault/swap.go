@@ -22,7 +22,9 @@ type Swap struct {
 	Reseal func(use string, ad, box []byte) ([]byte, error)
 	// Verify is given what the new database holds, read back from its file.
 	Verify func(rows []Row, base uint64) error
-	Also   []byte // an outbox batch for the new database; nil: none
+	// Also returns the outbox batch for the new database, nil: none. It comes
+	// after Edit, before Reseal.
+	Also func() ([]byte, error)
 }
 
 // move reseals every entry of in under k, at a counter. Ids and versions stay,

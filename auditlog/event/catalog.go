@@ -60,6 +60,48 @@ type VaultReleased struct {
 	LogSeen     uint64 `json:"logSeen,omitzero"`
 }
 
+// SlotAdded: another key opens the vault from here on. Kind is passphrase, recovery or keychain.
+type SlotAdded struct {
+	Slot     string `json:"slot"`
+	Kind     string `json:"kind"`
+	Operator string `json:"operator"`
+}
+
+// SlotRemoved: that key opens the vault no more. A changed passphrase is one slot added and one removed.
+type SlotRemoved struct {
+	Slot     string `json:"slot"`
+	Kind     string `json:"kind"`
+	Operator string `json:"operator"`
+}
+
+// VaultRekeyed: everything is sealed under a new key, of this generation. Every grant ended; the vault stayed open.
+type VaultRekeyed struct {
+	Generation uint64 `json:"generation"`
+	Counter    uint64 `json:"counter"` // of the vault's changes
+	Operator   string `json:"operator"`
+}
+
+// BackupMade stands before the backup's first byte leaves. Digest ("sha256:" and hex) is of the whole file.
+type BackupMade struct {
+	Generation uint64 `json:"generation"`
+	Counter    uint64 `json:"counter"`
+	Length     int64  `json:"length"` // bytes
+	Digest     string `json:"digest"`
+	Operator   string `json:"operator"`
+}
+
+// VaultRestored: the backup of that digest took the vault's place. The vault is locked and every grant is void. NewLog:
+// this log began with it, so what was before is in another one.
+type VaultRestored struct {
+	VaultID    string `json:"vaultId"`
+	Generation uint64 `json:"generation"`
+	Counter    uint64 `json:"counter"`
+	Length     int64  `json:"length"`
+	Digest     string `json:"digest"`
+	Operator   string `json:"operator"`
+	NewLog     bool   `json:"newLog,omitzero"`
+}
+
 // SettingsChanged names the sealed settings that were changed, not what they say.
 type SettingsChanged struct {
 	Settings []string `json:"settings"`

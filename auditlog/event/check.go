@@ -93,6 +93,15 @@ func (c *checker) read(e Event) {
 		if !c.stopped {
 			c.unlock()
 		}
+	case VaultRekeyed:
+		open := c.open
+		c.shut("vault_rekeyed")
+		if open {
+			c.unlock()
+		}
+	case VaultRestored:
+		c.shut("vault_restored")
+		c.begun, c.partial = true, c.partial || e.NewLog
 	case ToolCalled:
 		c.called(e)
 	case OperatorCalled:

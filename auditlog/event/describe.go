@@ -34,6 +34,28 @@ func (l Line) describe() (run, epoch, what string) {
 		}
 		w.count("logEnd", int64(e.LogEnd))
 		w.count("logSeen", int64(e.LogSeen))
+	case SlotAdded:
+		w.text(e.Kind)
+		w.pair("slot", e.Slot)
+		w.pair("operator", e.Operator)
+	case SlotRemoved:
+		w.text(e.Kind)
+		w.pair("slot", e.Slot)
+		w.pair("operator", e.Operator)
+	case VaultRekeyed:
+		w.count("generation", int64(e.Generation))
+		w.pair("operator", e.Operator)
+	case BackupMade:
+		w.text(e.Digest)
+		w.count("bytes", e.Length)
+		w.pair("operator", e.Operator)
+	case VaultRestored:
+		w.text(e.Digest)
+		w.count("generation", int64(e.Generation))
+		w.pair("operator", e.Operator)
+		if e.NewLog {
+			w.note("this log began with it")
+		}
 	case SettingsChanged:
 		w.pair("settings", strings.Join(e.Settings, ","))
 		w.pair("operator", e.Operator)

@@ -15,7 +15,7 @@
 //
 // [Check] reads a log in its order and names each breach of what a gateway promises. The vault is closed until the
 // log's first life creates it, or vault_unlocked or vault_released opens it; gateway_started, gateway_stopped,
-// vault_locked and vault_quarantined close it. All of those void every grant. A grant is also ended by grant_revoked, epoch_ended,
+// vault_locked, vault_quarantined and vault_restored close it. All of those and vault_rekeyed void every grant. A grant is also ended by grant_revoked, epoch_ended,
 // run_orphaned, run_ended, run_revoked, by another epoch of the same process, by its time (against the commit's, one
 // second of grace, as it is told in whole seconds) and by its uses, each of which an intent takes for good.
 //
@@ -23,7 +23,7 @@
 // is denied: such a call was never executed, and is no breach. Where a crash hid the result it is counted as doubtful.
 // Locks and revocations wait for every call before they are recorded, so after them an intent is a breach whatever came
 // of it. What is told before vault_unlocked was in the outbox of a gateway that crashed: such a grant is void, and told
-// twice it is no breach. After a vault_released that accepted the log as it is, a run's opening may be missing.
+// twice it is no breach. After a vault_released that accepted the log as it is, or a vault_restored that began it, a run's opening may be missing.
 //
 // An approval's signature is a WebAuthn assertion, ES256 on P-256 or EdDSA on Ed25519, user present and verified, whose
 // challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey that the log enrolled before.
@@ -82,6 +82,11 @@
 //	vault_locked            Sessions  operator string, reason string
 //	vault_quarantined       Sessions  reason string
 //	vault_released          Sessions  reason string, operator string, acceptedLog? bool, logEnd? int, logSeen? int
+//	slot_added              Sessions  slot string, kind string, operator string
+//	slot_removed            Sessions  slot string, kind string, operator string
+//	vault_rekeyed           Sessions  generation int, counter int, operator string
+//	backup_made             Sessions  generation int, counter int, length int, digest string, operator string
+//	vault_restored          Sessions  vaultId string, generation int, counter int, length int, digest string, operator string, newLog? bool
 //	settings_changed        Sessions  settings [string], operator string
 //	log_recipients_changed  Sessions  recipients [string], operator string
 //	run_opened              Sessions  run string, agent peer, launchers? [peer]

@@ -29,6 +29,11 @@ var table = []row{
 	line[VaultLocked]("vault_locked", sessions),
 	line[VaultQuarantined]("vault_quarantined", sessions),
 	line[VaultReleased]("vault_released", sessions),
+	line[SlotAdded]("slot_added", sessions),
+	line[SlotRemoved]("slot_removed", sessions),
+	line[VaultRekeyed]("vault_rekeyed", sessions),
+	line[BackupMade]("backup_made", sessions),
+	line[VaultRestored]("vault_restored", sessions),
 	line[SettingsChanged]("settings_changed", sessions),
 	line[LogRecipientsChanged]("log_recipients_changed", sessions),
 	line[RunOpened]("run_opened", sessions),
@@ -81,6 +86,11 @@ func (VaultUnlocked) event()        {}
 func (VaultLocked) event()          {}
 func (VaultQuarantined) event()     {}
 func (VaultReleased) event()        {}
+func (SlotAdded) event()            {}
+func (SlotRemoved) event()          {}
+func (VaultRekeyed) event()         {}
+func (BackupMade) event()           {}
+func (VaultRestored) event()        {}
 func (SettingsChanged) event()      {}
 func (LogRecipientsChanged) event() {}
 func (RunOpened) event()            {}

@@ -170,7 +170,14 @@ func (d *DB) fill(ctx context.Context, s vault.Swap, next string) error {
 	}
 	if err == nil {
 		err = n.Change(ctx, func(t *Tx) error {
-			if err := t.fill(rows, base, s.Also); err != nil {
+			var also []byte
+			if s.Also != nil {
+				var err error
+				if also, err = s.Also(); err != nil {
+					return err
+				}
+			}
+			if err := t.fill(rows, base, also); err != nil {
 				return err
 			}
 			if s.From != nil {

@@ -265,7 +265,7 @@ func TestSwapRefusals(t *testing.T) {
 			s.Edit = func([]vault.Row, uint64) ([]vault.Row, uint64, error) { return nil, 0, no }
 		}, no},
 		"verify":    {func(s *vault.Swap) { s.Verify = func([]vault.Row, uint64) error { return no } }, no},
-		"batch":     {func(s *vault.Swap) { s.Also = []byte("no batch") }, store.ErrInvalid},
+		"batch":     {func(s *vault.Swap) { s.Also = func() ([]byte, error) { return []byte("no batch"), nil } }, store.ErrInvalid},
 		"no stream": {func(s *vault.Swap) { s.From, s.Limit = strings.NewReader(""), 100 }, store.ErrInvalid},
 		"text":      {func(s *vault.Swap) { s.From, s.Limit = strings.NewReader(strings.Repeat("no database. ", 500)), 1<<20 }, store.ErrInvalid},
 		"too long":  {func(s *vault.Swap) { s.From, s.Limit = strings.NewReader("abc"), 2 }, store.ErrInvalid},
