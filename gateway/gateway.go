@@ -24,6 +24,7 @@ import (
 	"sallyport/httpexec"
 	"sallyport/sshexec"
 	"sallyport/vault"
+	"sallyport/vault/keychain"
 )
 
 // Config is what a gateway is made from. Zero durations and factors take the defaults named.
@@ -35,6 +36,7 @@ type Config struct {
 	Roots        *x509.CertPool           // nil: the system's
 	ApprovalLife time.Duration            // how long a card waits; 0: api.ApprovalLife
 	Ours         func(digest string) bool // digests of sp and spd, which count as launchers; nil: none
+	Keyring      Keyring                  // of a keychain slot; nil: the session's keychain
 	Log          *slog.Logger             // diagnostics: codes and ids, never a secret; nil: none
 }
 
@@ -81,6 +83,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	}
 	if c.ServeUID == 0 {
 		c.ServeUID = uint32(os.Geteuid())
+	}
+	if c.Keyring == nil {
+		c.Keyring = keychain.New(home.Product)
 	}
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }

@@ -49,7 +49,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	}
 	b, err := g.batch(true, evs) // ids and numbers alone: clear
 	if err == nil {
-		err = draft.Commit(ctx, map[string][]byte{logIdentity: id, logMaker: encode(maker{draft.VaultID, recipient, draft.RecoveryRecipient})}, b.Bytes())
+		err = draft.Commit(ctx, map[string][]byte{logIdentity: id, logMaker: encode(maker{draft.VaultID, recipient})}, b.Bytes())
 	}
 	if err != nil {
 		return api.Created{}, errors.Join(fmt.Errorf("create vault: %w", err), g.log.close())
@@ -79,9 +79,8 @@ const (
 
 // maker is what a log is made from besides its identity.
 type maker struct {
-	VaultID  string `json:"vaultId"`
-	Reader   string `json:"reader"`   // age recipients
-	Recovery string `json:"recovery"` // always among the log's
+	VaultID string `json:"vaultId"`
+	Reader  string `json:"reader"` // age recipient
 }
 
 // origin names the log of a vault.

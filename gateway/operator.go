@@ -43,6 +43,8 @@ type opHandler func(r opRequest) (any, error)
 func (g *Gateway) handlers() map[string]opHandler {
 	return map[string]opHandler{
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
+		api.PathPassphrase: g.opPassphrase,
+		api.PathSlotList:   g.opSlotList, api.PathSlotAdd: g.opSlotAdd, api.PathSlotRemove: g.opSlotRemove,
 		api.PathRelease: g.opRelease, api.PathApply: g.opApply,
 		api.PathWitnessAdd: g.opWitnessAdd, api.PathWitnessList: g.opWitnessList, api.PathWitnessRemove: g.opWitnessRemove,
 		api.PathActionResolve: g.opActionResolve,
@@ -185,7 +187,7 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 	if !route.Proof {
 		return req, nil
 	}
-	if e.Proof == nil || e.Proof.Value == "" {
+	if e.Proof == nil || e.Proof.Value == "" && e.Proof.Kind != "keychain" {
 		return opRequest{}, api.Fail("proof_required", "")
 	}
 	if strings.ContainsFunc(e.Proof.Value, unicode.IsControl) {
@@ -193,7 +195,7 @@ func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, err
 	}
 	req.who = e.Proof.Kind
 	switch route.Path {
-	case api.PathInit, api.PathUnlock, api.PathRelease:
+	case api.PathInit, api.PathUnlock, api.PathRelease, api.PathPassphrase, api.PathSlotAdd, api.PathSlotRemove:
 		return req, nil // these open a slot themselves
 	}
 	if err := g.ready(); err != nil {

@@ -45,7 +45,13 @@ func (g *Gateway) opInit(r opRequest) (any, error) {
 const minPassphrase = 8
 
 func (g *Gateway) opUnlock(r opRequest) (any, error) {
-	key, err := slotKey(r.proof)
+	var key vault.Key
+	var err error
+	if r.proof.Kind == "keychain" {
+		key, err = g.keychainKey(r.ctx)
+	} else {
+		key, err = slotKey(r.proof)
+	}
 	if err != nil {
 		return nil, err
 	}

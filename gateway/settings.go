@@ -123,7 +123,7 @@ func (g *Gateway) follow(ctx context.Context) error {
 	}
 	g.complain("mirror the log", w.Mirror(s.AuditMirror))
 	g.witnesses.set(s.Witness)
-	if err := g.followRecipients(ctx, s.Recipients); err != nil {
+	if err := g.followRecipients(ctx, s.Recipients, "settings"); err != nil {
 		return err
 	}
 	signer, err := g.identity(ctx)
@@ -134,7 +134,7 @@ func (g *Gateway) follow(ctx context.Context) error {
 }
 
 // followRecipients seals the log to those of the settings, where a change of them was cut short between log and vault.
-func (g *Gateway) followRecipients(ctx context.Context, want []string) error {
+func (g *Gateway) followRecipients(ctx context.Context, want []string, operator string) error {
 	all, err := g.sealedTo(ctx, want)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (g *Gateway) followRecipients(ctx context.Context, want []string) error {
 	if err := g.changeRecipients(ctx, all); err != nil {
 		return err
 	}
-	return g.log.note(ctx, "", event.LogRecipientsChanged{Recipients: all, Operator: "settings"})
+	return g.log.note(ctx, "", event.LogRecipientsChanged{Recipients: all, Operator: operator})
 }
 
 // identity is the log's identity as a signer whose key is lent by the vault for each signature.
@@ -178,7 +178,7 @@ func (s logSigner) Sign(rand io.Reader, message []byte, o crypto.SignerOpts) (si
 	return sig, err
 }
 
-// sealedTo is who the log is sealed to by a setting: those, or the first reader, and always the vault's own recovery.
+// sealedTo is who the log is sealed to by a setting: those, or the first reader, and always the vault's recovery slots.
 func (g *Gateway) sealedTo(ctx context.Context, recipients []string) ([]string, error) {
 	m, err := g.maker(ctx)
 	if err != nil {
@@ -187,7 +187,12 @@ func (g *Gateway) sealedTo(ctx context.Context, recipients []string) ([]string, 
 	if len(recipients) == 0 {
 		recipients = []string{m.Reader}
 	}
-	all := append(slices.Clone(recipients), m.Recovery)
+	all := slices.Clone(recipients)
+	for _, s := range g.vault.Slots() {
+		if s.Kind == vault.RecoverySlot {
+			all = append(all, s.Recipient)
+		}
+	}
 	if err := auditlog.ParseRecipients(all); err != nil { // with the recovery's kind, which age may refuse to mix
 		return nil, api.Fail("invalid_request", "recipients: "+err.Error())
 	}

@@ -97,6 +97,8 @@ var Codes = []Code{
 	{"operator_refused", 403, 1, NextAsk, "an agent's process may not act as the operator", "run this command from your own terminal"},
 	{"proof_required", 401, 1, NextFix, "this command needs the operator's proof", "give the passphrase at the prompt or with --passphrase-fd"},
 	{"proof_wrong", 403, 1, NextFix, "the passphrase is wrong", "try again"},
+	{"last_slot", 409, 1, NextFix, "that is the last slot that is not in a keychain", "add a passphrase or recovery slot first"},
+	{"keychain_unavailable", 503, 1, NextFix, "the keychain does not give what it should", "the passphrase still works: `sp unlock`"},
 	{"exists", 409, 1, NextFix, "this name is taken", "choose another name, or remove the old one first"},
 	{"not_found", 404, 1, NextFix, "there is nothing of this name", "list what there is"},
 	{"in_use", 409, 1, NextFix, "something else still uses this", "remove what uses it first"},

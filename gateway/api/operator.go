@@ -19,7 +19,8 @@ type Envelope struct {
 }
 
 // Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against
-// the vault's slot. Kind "recovery": Value is the recovery identity, which opens a slot too (unlock and release alone).
+// the vault's slot. Kind "recovery": Value is the recovery identity, for what opens a slot itself (unlock, release, and
+// whatever changes the slots). Kind "keychain", without a value: spd asks the session's keychain (unlock alone).
 type Proof struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
@@ -55,6 +56,10 @@ const (
 	PathUnlock           = "vault/unlock"      // {} -> Status
 	PathLock             = "vault/lock"        // {} -> Status
 	PathRelease          = "vault/release"     // ReleaseArgs -> Status; leaves quarantine
+	PathPassphrase       = "vault/passphrase"  // PassphraseArgs + value -> AddedSlot
+	PathSlotList         = "slot/list"         // {} -> []Slot
+	PathSlotAdd          = "slot/add"          // SlotArgs + value -> AddedSlot
+	PathSlotRemove       = "slot/remove"       // IDArgs -> {}
 	PathApply            = "settings/apply"    // ApplyArgs + TOML -> []Change
 	PathStop             = "gateway/stop"      // {} -> {}
 	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
@@ -85,6 +90,8 @@ const (
 // Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
 var Routes = []Route{
 	{Path: PathStatus}, {Path: PathInit, Proof: true}, {Path: PathUnlock, Proof: true}, {Path: PathLock}, {Path: PathStop},
+	{Path: PathPassphrase, Proof: true, Value: true}, {Path: PathSlotList},
+	{Path: PathSlotAdd, Proof: true, Value: true}, {Path: PathSlotRemove, Proof: true},
 	{Path: PathRelease, Proof: true}, {Path: PathApply, Proof: true, Value: true},
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialRemove, Proof: true},
