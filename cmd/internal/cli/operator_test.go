@@ -99,6 +99,10 @@ func TestUsage(t *testing.T) {
 		"audit export --format csv":                  "--format is jsonl",
 		"audit sessions":                             "--identity is missing",
 		"audit activity --identity - --since x":      "neither a time nor a span",
+		"vault slot add":                             "KIND is missing",
+		"vault slot add fido":                        "KIND is passphrase, recovery or keychain",
+		"vault slot rm":                              "ID is missing",
+		"unlock --keychain --recovery":               "neither --recovery nor --passphrase-fd",
 		"mcp x":                                      `unexpected argument "x"`,
 	} {
 		before := w.count()

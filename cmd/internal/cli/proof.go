@@ -105,22 +105,9 @@ func (p *asker) newProof(ctx context.Context) (*api.Proof, error) {
 	if err := p.reach(ctx); err != nil {
 		return nil, err
 	}
-	secret, err := p.a.prompt(ctx, fmt.Sprintf("new passphrase (%d characters or more): ", leastPassphrase))
+	secret, err := p.a.twice(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if err := longEnough(secret); err != nil {
-		clear(secret)
-		return nil, err
-	}
-	again, err := p.a.prompt(ctx, "again: ")
-	if err != nil {
-		return nil, err
-	}
-	defer clear(again)
-	if !bytes.Equal(secret, again) {
-		clear(secret)
-		return nil, &adviceError{errors.New("the two passphrases differ"), "try again"}
 	}
 	return proofOf(secret)
 }

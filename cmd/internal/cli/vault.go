@@ -70,15 +70,28 @@ audit key  %s
 }
 
 func (a *app) unlock() *cobra.Command {
-	var recovery bool
-	cmd := &cobra.Command{Use: "unlock", Short: "Unlock the vault", Args: exactly()}
+	var recovery, keychain bool
+	cmd := &cobra.Command{
+		Use:   "unlock",
+		Short: "Unlock the vault",
+		Long: `Unlock the vault with the passphrase, with its recovery identity (--recovery), or with
+what sp vault slot add keychain left in this session's keychain (--keychain).`,
+		Args: exactly(),
+	}
 	ask := a.asker(cmd)
 	ask.need = needSome
 	recoveryFlag(cmd, &recovery)
+	cmd.Flags().BoolVar(&keychain, "keychain", false, "open the vault with the keychain's slot; nothing is asked for")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		proof, err := ask.slot(cmd.Context(), recovery)
-		if err != nil {
-			return err
+		proof := &api.Proof{Kind: "keychain"}
+		switch {
+		case keychain && (recovery || ask.fd >= 0):
+			return usage("--keychain goes with neither --recovery nor --passphrase-fd")
+		case !keychain:
+			var err error
+			if proof, err = ask.slot(cmd.Context(), recovery); err != nil {
+				return err
+			}
 		}
 		return a.turn(cmd.Context(), api.PathUnlock, proof, nil)
 	}
