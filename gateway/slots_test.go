@@ -77,8 +77,8 @@ func passphraseArgs(n int, sum []byte) any {
 	return api.PassphraseArgs{ValueLength: n, ValueDigest: sum}
 }
 
-// refused is the code that h refuses q with; "" if it doesn't.
-func refused(h opHandler, q opRequest) string {
+// turnedDown is the code that h refuses q with; "" if it doesn't.
+func turnedDown(h opHandler, q opRequest) string {
 	if _, err := h(q); err != nil {
 		return refusalOf(err).Code
 	}
@@ -91,7 +91,7 @@ func (r *rig) opens(kind, value string) bool {
 	if err := r.lock(r.t.Context(), "unproved", "operator"); err != nil {
 		r.t.Fatal(err)
 	}
-	code := refused(r.opUnlock, opRequest{ctx: r.t.Context(), who: kind, proof: &api.Proof{Kind: kind, Value: value}})
+	code := turnedDown(r.opUnlock, opRequest{ctx: r.t.Context(), who: kind, proof: &api.Proof{Kind: kind, Value: value}})
 	if code != "" && code != "proof_wrong" && code != "keychain_unavailable" {
 		r.t.Errorf("unlock: %s", code)
 	}
@@ -149,12 +149,12 @@ func TestSlots(t *testing.T) {
 		"no kind":            {proved(t, "passphrase", testPassphrase, slotArgs("fido"), ""), "invalid_request"},
 		"another digest":     {proved(t, "passphrase", testPassphrase, plain(api.SlotArgs{Kind: "passphrase", ValueLength: 12}), "twelve bytes"), "invalid_request"},
 	} {
-		if got := refused(r.opSlotAdd, c.q); got != c.want {
+		if got := turnedDown(r.opSlotAdd, c.q); got != c.want {
 			t.Errorf("%s: %q, want %s", name, got, c.want)
 		}
 	}
 	remove := func(id string) string {
-		return refused(r.opSlotRemove, proved(t, "recovery", paper.RecoveryIdentity, plain(api.IDArgs{ID: id}), ""))
+		return turnedDown(r.opSlotRemove, proved(t, "recovery", paper.RecoveryIdentity, plain(api.IDArgs{ID: id}), ""))
 	}
 	if got := remove("none"); got != "not_found" {
 		t.Error(got)
@@ -200,7 +200,7 @@ func TestChangePassphrase(t *testing.T) {
 	r := newRig(t, "")
 	r.init()
 	change := func(kind, proof, next string) string {
-		return refused(r.opPassphrase, proved(t, kind, proof, passphraseArgs, next))
+		return turnedDown(r.opPassphrase, proved(t, kind, proof, passphraseArgs, next))
 	}
 	if got := change("passphrase", "wrong", "another passphrase"); got != "proof_wrong" {
 		t.Error(got)
@@ -237,18 +237,18 @@ func TestKeychainSlot(t *testing.T) {
 	r.unlock()
 	q := proved(t, "passphrase", testPassphrase, slotArgs("keychain"), "")
 	k.fail(keychain.ErrLocked)
-	if got := refused(r.opSlotAdd, q); got != "keychain_unavailable" {
+	if got := turnedDown(r.opSlotAdd, q); got != "keychain_unavailable" {
 		t.Error(got)
 	}
 	k.fail(nil)
-	if got := refused(r.opSlotAdd, proved(t, "passphrase", "wrong", slotArgs("keychain"), "")); got != "proof_wrong" || len(k.items) != 0 {
+	if got := turnedDown(r.opSlotAdd, proved(t, "passphrase", "wrong", slotArgs("keychain"), "")); got != "proof_wrong" || len(k.items) != 0 {
 		t.Errorf("%q, %d items", got, len(k.items))
 	}
 	out, err := r.opSlotAdd(q)
 	if err != nil || out.(api.AddedSlot).RecoveryIdentity != "" {
 		t.Fatalf("%v: its identity is for nobody to see", err)
 	}
-	if got := refused(r.opSlotAdd, q); got != "exists" {
+	if got := turnedDown(r.opSlotAdd, q); got != "exists" {
 		t.Errorf("a second one: %q", got)
 	}
 	if !r.opens("keychain", "") {
@@ -266,7 +266,7 @@ func TestKeychainSlot(t *testing.T) {
 	k.fail(nil)
 	for _, s := range op[[]api.Slot](r, r.opSlotList, struct{}{}) {
 		if s.Kind == "keychain" {
-			if got := refused(r.opSlotRemove, proved(t, "passphrase", testPassphrase, plain(api.IDArgs{ID: s.ID}), "")); got != "" {
+			if got := turnedDown(r.opSlotRemove, proved(t, "passphrase", testPassphrase, plain(api.IDArgs{ID: s.ID}), "")); got != "" {
 				t.Error(got)
 			}
 		}
