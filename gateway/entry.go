@@ -5,11 +5,16 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 
 	"sallyport/gateway/api"
 	"sallyport/httpexec"
 	"sallyport/sshexec"
+	"sallyport/vault"
 )
+
+// What enters the vault is read with the parsers that will read it later; errors say what to write instead and never
+// hold the value.
 
 // name is what credentials and targets may be called: it goes into logs, tables and shells.
 var name = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -31,46 +36,87 @@ func checkConfirm(s string) (string, error) {
 	return "", api.Fail("invalid_request", "confirm: never or click")
 }
 
-// entry checks rules and value of a new credential with the parsers that will read them, and returns both as kept.
-func entry(a api.CredentialArgs, value []byte) (rules, kept []byte, err error) {
-	switch {
-	case isHTTP(a.Kind):
-		h := a.Rules
-		if a.PassphraseLength != 0 {
-			return nil, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key only")
-		}
-		spec := httpexec.Spec{Kind: a.Kind, Allow: h.Allow, AllowHeader: h.AllowHeader, AllowNetwork: h.AllowNetwork, AllowHTTP: h.AllowHTTP,
-			Scrub: h.Scrub, IdempotencyHeader: h.IdempotencyHeader, Carry: httpexec.Carry{Username: h.Username, Header: h.Header, Format: h.Format}, Trust: httpexec.Trust{CA: h.CA}}
-		spec.Job = httpexec.Job{ID: h.JobID, Status: h.JobStatus, Cancel: h.JobCancel}
-		rules = encode(spec)
-		parsed, err := httpexec.ParseRules(rules)
-		if err != nil {
-			return nil, nil, api.Fail("invalid_request", err.Error())
-		}
-		for _, o := range parsed.Origins() {
-			if privateOrigin(o, h.AllowNetwork) {
-				return nil, nil, api.Fail("invalid_request", "allow: "+o+" is a private address, which every call would be refused; agree to it with --allow-network CIDR")
-			}
-		}
-		if err := spec.Check(value); err != nil {
-			return nil, nil, api.Fail("invalid_request", err.Error())
-		}
-		return rules, value, nil
-	case a.Kind == "ssh-key":
-		n := len(value) - a.PassphraseLength
-		if a.PassphraseLength < 0 || n < 0 {
-			return nil, nil, api.Fail("invalid_request", "passphraseLength: longer than the value")
-		}
-		key, err := sshexec.ParseKey(value[:n], value[n:])
-		if err != nil {
-			return nil, nil, api.Fail("invalid_request", err.Error())
-		}
-		if kept, err = key.Marshal(); err != nil {
-			return nil, nil, err
-		}
-		return encode(sshKeyRules{Public: key.Public()}), kept, nil
+// entry is a new credential as the vault keeps it, and its value.
+func entry(a api.CredentialArgs, value []byte) (vault.Meta, []byte, error) {
+	m, err := unvalued(a.Name, a.Kind, a.Account, a.Confirm, a.Rules)
+	if err != nil {
+		return m, nil, err
 	}
-	return nil, nil, api.Fail("invalid_request", "kind: bearer, basic, header or ssh-key")
+	m, kept, err := valued(m, value, a.PassphraseLength)
+	return m, kept, err
+}
+
+// unvalued checks all of a credential but its value.
+func unvalued(name, kind, account, confirm string, rules api.HTTPRules) (m vault.Meta, err error) {
+	if err := checkName("name", name); err != nil {
+		return m, err
+	}
+	m = vault.Meta{Name: name, Kind: kind, Account: escape(account, accountLimit)}
+	if m.Confirm, err = checkConfirm(confirm); err != nil {
+		return m, err
+	}
+	switch {
+	case isHTTP(kind):
+		m.Rules, err = httpRules(kind, rules)
+	case kind == "ssh-key":
+		if f := fieldsOf(rules); len(f) > 0 {
+			err = api.Fail("invalid_request", f[0].key+": an ssh-key has no rules of its own; its hosts have them")
+		}
+	default:
+		err = api.Fail("invalid_request", "kind: "+strings.Join(httpexec.Kinds(), ", ")+" or ssh-key")
+	}
+	return m, err
+}
+
+// accountLimit bounds an account's label, in bytes.
+const accountLimit = 128
+
+// httpRules checks an HTTP kind's rules and returns them as kept.
+func httpRules(kind string, h api.HTTPRules) ([]byte, error) {
+	spec, err := specOf(kind, h)
+	if err != nil {
+		return nil, err
+	}
+	rules := encode(spec)
+	parsed, err := httpexec.ParseRules(rules)
+	if err != nil {
+		return nil, api.Fail("invalid_request", err.Error())
+	}
+	for _, o := range parsed.Origins() {
+		if privateOrigin(o, h.AllowNetwork) {
+			return nil, api.Fail("invalid_request", "allow: "+o+" is a private address, which every call would be refused; agree to it with --allow-network CIDR")
+		}
+	}
+	return rules, nil
+}
+
+// valued checks a credential's value, whose last bytes may be its passphrase, and returns both as kept: a key's public
+// half stands beside it.
+func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, error) {
+	n := len(value) - passphrase
+	if passphrase < 0 || n < 0 {
+		return m, nil, api.Fail("invalid_request", "passphraseLength: longer than the value")
+	}
+	if isHTTP(m.Kind) {
+		if passphrase != 0 {
+			return m, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key only")
+		}
+		rules, err := httpexec.ParseRules(m.Rules)
+		if err != nil {
+			return m, nil, err
+		}
+		if err := rules.Spec().Check(value); err != nil {
+			return m, nil, api.Fail("invalid_request", err.Error())
+		}
+		return m, value, nil
+	}
+	key, err := sshexec.ParseKey(value[:n], value[n:])
+	if err != nil {
+		return m, nil, api.Fail("invalid_request", err.Error())
+	}
+	kept, err := key.Marshal()
+	m.Rules = encode(sshKeyRules{Public: key.Public()})
+	return m, kept, err
 }
 
 // privateOrigin tells an origin written as a private address that none of the networks holds. It spares people a card

@@ -42,6 +42,9 @@ func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk
 	if p != nil {
 		f.Request = p.authz
 		f.Request.Unresolved, f.Request.UnresolvedEffect = g.acts.blocked(p)
+		if s := g.vault.Snapshot(); p.authz.Bound && (s == nil || !p.current(s)) {
+			f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
+		}
 	}
 	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight(), AskLimit: queuedAsks}
 	r := who.run
@@ -119,9 +122,6 @@ func (g *Gateway) enter(who caller, p *plan, c *call) authz.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := g.facts(who, same, p, c, authz.FullWalk)
-	if s := g.vault.Snapshot(); s == nil || !p.current(s) {
-		f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
-	}
 	d := authz.Decide(f)
 	c.entered = d.Verdict == authz.Allow
 	return d
@@ -136,6 +136,11 @@ func (g *Gateway) leave(r *run, c *call) {
 // stopHeld ends the calls that r holds and match names: dials first, then after the grace everything, and waits until
 // they have left. It returns the ids of those that were past the gate. What refuses new ones is set before.
 func (g *Gateway) stopHeld(r *run, match func(*call) bool) []string {
+	return g.stopWithin(r, grace, match)
+}
+
+// stopWithin is stopHeld with another grace.
+func (g *Gateway) stopWithin(r *run, grace time.Duration, match func(*call) bool) []string {
 	r.mu.Lock()
 	var left []string
 	var held []*call

@@ -256,8 +256,10 @@ func TestRemovedBeforeUse(t *testing.T) {
 	a := r.agent()
 	first := a.send("call", call0(up.URL+"/1", "GET"))
 	c := r.card()
-	op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
-	op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run"})
+	op[api.Ended](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
+	if _, err := r.opApprovalGrant(opRequest{ctx: t.Context(), who: "passphrase", args: encode(api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "run"})}); err == nil || refusalOf(err).Code != "not_found" {
+		t.Errorf("a yes to a card whose credential is gone: %v", err)
+	}
 	if got := code(<-first); got != "rule_mismatch" || len(up.paths()) != 0 {
 		t.Fatalf("%s, upstream %v", got, up.paths())
 	}

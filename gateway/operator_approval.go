@@ -77,6 +77,9 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	next, bad := was.Next(authz.Granted)
 	gone := c.epoch.state != authz.Live
 	run.mu.Unlock()
+	if snap := g.vault.Snapshot(); snap == nil || !c.plan.current(snap) {
+		gone = true // the credential or host changed after the card was taken
+	}
 	if bad != nil || gone {
 		return api.Grant{}, api.Fail("not_found", "what the card asked for has lost its standing")
 	}

@@ -55,19 +55,26 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 		return nil, api.Fail("invalid_request", err.Error())
 	}
 	shown := shownHost(a.Name, spec, rules)
-	g.authority.Lock()
-	defer g.authority.Unlock()
-	if snap, err = g.contents(); err != nil { // asking the host took its time
+	_, err = g.alter(r.ctx, func(snap *vault.Snapshot) (alteration, error) {
+		if now, ok := snap.Credential(a.Credential); !ok || now.Version != m.Version { // asking the host took its time
+			return alteration{}, api.Fail("changed_meanwhile", "credential "+a.Credential+" was changed meanwhile")
+		}
+		if _, taken := snap.Host(a.Name); taken {
+			return alteration{}, api.Fail("exists", "")
+		}
+		return alteration{
+			credentials: []string{a.Credential}, grace: grace, reason: "target_added",
+			evs: []event.Event{event.TargetAdded{Target: a.Name, Address: a.Address, Credential: a.Credential, HostKeys: shown.HostKeys, Shell: shown.Shell, Operator: r.who}},
+			write: func(ctx context.Context, also []byte) error {
+				_, err := g.vault.AddHost(ctx, vault.Host{Name: a.Name, Data: encode(spec)}, also)
+				return err
+			},
+		}, nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	if now, ok := snap.Credential(a.Credential); !ok || now.Version != m.Version {
-		return nil, api.Fail("not_found", "credential "+a.Credential+" was removed meanwhile")
-	}
-	evs := []event.Event{event.TargetAdded{Target: a.Name, Address: a.Address, Credential: a.Credential, HostKeys: shown.HostKeys, Shell: shown.Shell, Operator: r.who}}
-	return shown, g.changeVault(r.ctx, evs, func(ctx context.Context, also []byte) error {
-		_, err := g.vault.AddHost(ctx, vault.Host{Name: a.Name, Data: encode(spec)}, also)
-		return err
-	})
+	return shown, nil
 }
 
 // enrolLimit bounds asking a host for its keys and proving its shell.
@@ -150,15 +157,48 @@ func (g *Gateway) opTargetList(r opRequest) (any, error) {
 	return out, nil
 }
 
+func (g *Gateway) opTargetShow(r opRequest) (any, error) {
+	var a api.NameArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	snap, err := g.contents()
+	if err != nil {
+		return nil, err
+	}
+	h, ok := snap.Host(a.Name)
+	if !ok {
+		return nil, noHost(a.Name)
+	}
+	x, err := readHost(h)
+	if err != nil {
+		return nil, err
+	}
+	s := x.spec
+	return api.HostShown{Host: shownHost(h.Name, s, x.rules), Confirm: s.Confirm, AllowNetwork: s.AllowNetwork, AllowArgv: s.Rules.AllowArgv,
+		AllowShell: s.Rules.AllowShell, PinnedKeys: s.HostKeys, Grants: g.grantsNaming(is(s.Credential))}, nil
+}
+
+func noHost(name string) error { return api.Fail("not_found", "there is no host "+escape(name, 64)) }
+
 func (g *Gateway) opTargetRemove(r opRequest) (any, error) {
 	var a api.NameArgs
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	g.authority.Lock()
-	defer g.authority.Unlock()
-	if err := g.ready(); err != nil {
-		return nil, err
-	}
-	return struct{}{}, g.drop(r, vault.Hosts, a.Name, event.TargetRemoved{Target: a.Name, Operator: r.who})
+	return answer(g.alter(r.ctx, func(snap *vault.Snapshot) (alteration, error) {
+		h, ok := snap.Host(a.Name)
+		if !ok {
+			return alteration{}, noHost(a.Name)
+		}
+		var credential string
+		if x, err := readHost(h); err == nil { // one that can't be read can still be removed
+			credential = x.spec.Credential
+		}
+		return alteration{
+			credentials: []string{credential}, grace: grace, reason: "target_removed",
+			evs:   []event.Event{event.TargetRemoved{Target: a.Name, Operator: r.who}},
+			write: func(ctx context.Context, also []byte) error { return g.vault.Drop(ctx, vault.Hosts, a.Name, also) },
+		}, nil
+	}))
 }

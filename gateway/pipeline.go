@@ -199,6 +199,9 @@ func (g *Gateway) deny(ctx context.Context, who caller, p *plan, a api.Action, d
 	if p.detail != "" && (d.Reason == p.authz.Fault || d.Reason == p.authz.Unbound) {
 		e.Reason = p.detail
 	}
+	if d.Reason == authz.RuleMismatch && p.authz.Bound {
+		e.Reason, e.Retry, e.Next = "the credential or host changed while this call was on its way", "call again", api.NextLater
+	}
 	if id := g.acts.blocker(p); d.Reason == authz.OutcomeUnresolved && id != "" {
 		e.Reason += ": " + id
 	}

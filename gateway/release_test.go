@@ -122,9 +122,9 @@ func TestOlderVaultIsFound(t *testing.T) {
 	for name, change := range map[string]func(r *rig){
 		"added and removed": func(r *rig) {
 			r.addBearer("ledger", "GET https://api.example.com/**")
-			op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
+			op[api.Ended](r, r.opCredentialRemove, api.NameArgs{Name: "ledger"})
 		},
-		"removed": func(r *rig) { op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "first"}) },
+		"removed": func(r *rig) { op[api.Ended](r, r.opCredentialRemove, api.NameArgs{Name: "first"}) },
 		"a setting": func(r *rig) {
 			if _, code := r.apply("[settings]\naudit_mirror = \""+filepath.Join(r.t.TempDir(), "m")+"\"", false); code != "" {
 				r.t.Fatal(code)

@@ -101,8 +101,8 @@ func TestSSH(t *testing.T) {
 	if refusalOf(err).Code != "in_use" {
 		t.Errorf("remove a credential in use: %v", err)
 	}
-	op[struct{}](r, r.opTargetRemove, api.NameArgs{Name: "web"})
-	op[struct{}](r, r.opCredentialRemove, api.NameArgs{Name: "deploy-key"})
+	op[api.Ended](r, r.opTargetRemove, api.NameArgs{Name: "web"})
+	op[api.Ended](r, r.opCredentialRemove, api.NameArgs{Name: "deploy-key"})
 	r.stop()
 	calls := 0
 	for _, e := range events(t, r.dir, r.created.ReaderIdentity) {

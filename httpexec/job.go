@@ -18,9 +18,9 @@ import (
 // as in a rule, without wildcards, and one of its segments is {id}. They are rules of their own: what they say may be
 // sent whatever the other rules allow, and nothing else.
 type Job struct {
-	ID     string `json:"id"`
-	Status string `json:"status,omitempty"`
-	Cancel string `json:"cancel,omitempty"`
+	ID     string `json:"jobId,omitempty"`
+	Status string `json:"jobStatus,omitempty"`
+	Cancel string `json:"jobCancel,omitempty"`
 }
 
 // What can be asked of a job.

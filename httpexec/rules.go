@@ -21,9 +21,9 @@ type Spec struct {
 	AllowHTTP         bool     `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
 	Scrub             string   `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
 	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
-	Job               Job      `json:"job,omitzero"`                // how a write's answer names a remote job
 	Capture           []string `json:"capture,omitempty"`           // JSON pointers to minted tokens in answers, see Keeper
 	Probe             string   `json:"probe,omitempty"`             // a read that shows the credential works: "GET /path"
+	Job               `json:",inline"` // how a write's answer names a remote job
 	Carry             `json:",inline"`
 	Trust             `json:",inline"`
 }

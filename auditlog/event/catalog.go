@@ -238,6 +238,22 @@ type CredentialAdded struct {
 	Operator   string `json:"operator"`
 }
 
+// CredentialRotated gives a credential another value, and so another version: what was granted for the old one has ended.
+type CredentialRotated struct {
+	Credential string `json:"credential"`
+	Version    uint64 `json:"version"`
+	Operator   string `json:"operator"`
+}
+
+// CredentialRebound gives a credential other rules, confirm mode or account, and so another version; its value stays.
+// Changed names the fields.
+type CredentialRebound struct {
+	Credential string   `json:"credential"`
+	Version    uint64   `json:"version"`
+	Changed    []string `json:"changed"`
+	Operator   string   `json:"operator"`
+}
+
 // CredentialRemoved ends a credential.
 type CredentialRemoved struct {
 	Credential string `json:"credential"`
@@ -251,6 +267,17 @@ type TargetAdded struct {
 	Credential string   `json:"credential"`
 	HostKeys   []string `json:"hostKeys"`
 	Shell      string   `json:"shell"`
+	Operator   string   `json:"operator"`
+}
+
+// TargetChanged is a target as it is from here on. Changed names the fields.
+type TargetChanged struct {
+	Target     string   `json:"target"`
+	Address    string   `json:"address"`
+	Credential string   `json:"credential"`
+	HostKeys   []string `json:"hostKeys"`
+	Shell      string   `json:"shell"`
+	Changed    []string `json:"changed"`
 	Operator   string   `json:"operator"`
 }
 

@@ -64,6 +64,15 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.pair("kind", e.Kind)
 		w.pair("version", strconv.FormatUint(e.Version, 10))
 		w.pair("operator", e.Operator)
+	case CredentialRotated:
+		w.text(e.Credential)
+		w.pair("version", strconv.FormatUint(e.Version, 10))
+		w.pair("operator", e.Operator)
+	case CredentialRebound:
+		w.text(e.Credential)
+		w.pair("version", strconv.FormatUint(e.Version, 10))
+		w.pair("changed", strings.Join(e.Changed, ","))
+		w.pair("operator", e.Operator)
 	case CredentialRemoved:
 		w.text(e.Credential)
 		w.pair("operator", e.Operator)
@@ -73,6 +82,14 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.pair("credential", e.Credential)
 		w.pair("shell", e.Shell)
 		w.pair("hostKeys", strings.Join(e.HostKeys, ","))
+		w.pair("operator", e.Operator)
+	case TargetChanged:
+		w.text(e.Target)
+		w.text(e.Address)
+		w.pair("credential", e.Credential)
+		w.pair("shell", e.Shell)
+		w.pair("hostKeys", strings.Join(e.HostKeys, ","))
+		w.pair("changed", strings.Join(e.Changed, ","))
 		w.pair("operator", e.Operator)
 	case TargetRemoved:
 		w.text(e.Target)

@@ -103,8 +103,11 @@
 //	grant_issued            Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string
 //	grant_revoked           Sessions  grant string, run string, epoch string, reason string
 //	credential_added        Sessions  credential string, kind string, version int, operator string
+//	credential_rotated      Sessions  credential string, version int, operator string
+//	credential_rebound      Sessions  credential string, version int, changed [string], operator string
 //	credential_removed      Sessions  credential string, operator string
 //	target_added            Sessions  target string, address string, credential string, hostKeys [string], shell string, operator string
+//	target_changed          Sessions  target string, address string, credential string, hostKeys [string], shell string, changed [string], operator string
 //	target_removed          Sessions  target string, operator string
 //	passkey_added           Sessions  passkey string, credentialId bytes, spki bytes, rpId string, operator string
 //	passkey_removed         Sessions  passkey string, credentialId bytes, operator string

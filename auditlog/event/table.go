@@ -50,8 +50,11 @@ var table = []row{
 	line[GrantIssued]("grant_issued", sessions),
 	line[GrantRevoked]("grant_revoked", sessions),
 	line[CredentialAdded]("credential_added", sessions),
+	line[CredentialRotated]("credential_rotated", sessions),
+	line[CredentialRebound]("credential_rebound", sessions),
 	line[CredentialRemoved]("credential_removed", sessions),
 	line[TargetAdded]("target_added", sessions),
+	line[TargetChanged]("target_changed", sessions),
 	line[TargetRemoved]("target_removed", sessions),
 	line[PasskeyAdded]("passkey_added", sessions),
 	line[PasskeyRemoved]("passkey_removed", sessions),
@@ -107,8 +110,11 @@ func (ApprovalExpired) event()      {}
 func (GrantIssued) event()          {}
 func (GrantRevoked) event()         {}
 func (CredentialAdded) event()      {}
+func (CredentialRotated) event()    {}
+func (CredentialRebound) event()    {}
 func (CredentialRemoved) event()    {}
 func (TargetAdded) event()          {}
+func (TargetChanged) event()        {}
 func (TargetRemoved) event()        {}
 func (PasskeyAdded) event()         {}
 func (PasskeyRemoved) event()       {}

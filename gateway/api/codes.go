@@ -101,6 +101,7 @@ var Codes = []Code{
 	{"keychain_unavailable", 503, 1, NextFix, "the keychain does not give what it should", "the passphrase still works: `sp unlock`"},
 	{"exists", 409, 1, NextFix, "this name is taken", "choose another name, or remove the old one first"},
 	{"not_found", 404, 1, NextFix, "there is nothing of this name", "list what there is"},
+	{"changed_meanwhile", 409, 1, NextFix, "what this speaks of has changed since it was looked at", "look again, then repeat the command"},
 	{"in_use", 409, 1, NextFix, "something else still uses this", "remove what uses it first"},
 	{"not_recorded", 500, 1, NextAsk, "done here, not yet recorded", "the operator restarts the gateway once the disk is well"},
 	{"internal", 500, 1, NextAsk, "the gateway failed", "see the gateway's log"},

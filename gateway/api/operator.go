@@ -64,10 +64,14 @@ const (
 	PathStop             = "gateway/stop"      // {} -> {}
 	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
 	PathCredentialList   = "credential/list"   // {} -> []Credential
-	PathCredentialRemove = "credential/remove" // NameArgs -> {}
+	PathCredentialShow   = "credential/show"   // NameArgs -> CredentialShown
+	PathCredentialRotate = "credential/rotate" // RotateArgs + value -> Altered
+	PathCredentialRebind = "credential/rebind" // RebindArgs -> Altered
+	PathCredentialRemove = "credential/remove" // NameArgs -> Ended
 	PathTargetAdd        = "target/add"        // HostArgs -> Host
 	PathTargetList       = "target/list"       // {} -> []Host
-	PathTargetRemove     = "target/remove"     // NameArgs -> {}
+	PathTargetShow       = "target/show"       // NameArgs -> HostShown
+	PathTargetRemove     = "target/remove"     // NameArgs -> Ended
 	PathApprovalList     = "approval/list"     // {} -> []Approval
 	PathApprovalGrant    = "approval/grant"    // ApproveArgs -> Grant
 	PathApprovalDeny     = "approval/deny"     // IDArgs -> {}
@@ -94,8 +98,9 @@ var Routes = []Route{
 	{Path: PathSlotAdd, Proof: true, Value: true}, {Path: PathSlotRemove, Proof: true},
 	{Path: PathRelease, Proof: true}, {Path: PathApply, Proof: true, Value: true},
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
-	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialRemove, Proof: true},
-	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetRemove, Proof: true},
+	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialShow}, {Path: PathCredentialRemove, Proof: true},
+	{Path: PathCredentialRotate, Proof: true, Value: true}, {Path: PathCredentialRebind, Proof: true},
+	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetShow}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
@@ -202,23 +207,6 @@ type CredentialArgs struct {
 	ValueLength      int       `json:"valueLength"`
 	ValueDigest      []byte    `json:"valueDigest"`                // SHA-256(salt | value)
 	PassphraseLength int       `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
-}
-
-// HTTPRules are the rules of an HTTP credential as the operator types them.
-type HTTPRules struct {
-	Allow             []string `json:"allow,omitempty"`
-	AllowHeader       []string `json:"allowHeader,omitempty"`
-	AllowHTTP         bool     `json:"allowHttp,omitzero"`
-	AllowNetwork      []string `json:"allowNetwork,omitempty"`
-	Username          string   `json:"username,omitempty"`
-	Header            string   `json:"header,omitempty"`
-	Format            string   `json:"format,omitempty"`
-	CA                string   `json:"ca,omitempty"` // PEM
-	Scrub             string   `json:"scrub,omitempty"`
-	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"`
-	JobID             string   `json:"jobId,omitempty"`     // json:/id, header:NAME or location: how a write's answer names a remote job
-	JobStatus         string   `json:"jobStatus,omitempty"` // METHOD PATH with {id}
-	JobCancel         string   `json:"jobCancel,omitempty"`
 }
 
 // Credential is what may be shown of one: never its value.

@@ -261,7 +261,7 @@ func TestSecretAdd(t *testing.T) {
 	args.ValueDigest, args.ValueLength = nil, 0
 	want := api.CredentialArgs{Name: "gh", Kind: "header", Account: "ann", Confirm: "click", Rules: api.HTTPRules{
 		Allow: []string{"GET,POST https://a.example/x/**", "GET https://a.example/{a,b}"}, AllowHeader: []string{"X-A=1,2"},
-		AllowNetwork: []string{"10.0.0.0/8"}, AllowHTTP: true, Username: "u", Header: "X-Key", Format: "token %s", Scrub: "off",
+		AllowNetwork: []string{"10.0.0.0/8"}, AllowHTTP: true, Carried: api.Carried{Username: "u", Header: "X-Key", Format: "token %s"}, Scrub: "off",
 		CA: "-----BEGIN CERTIFICATE-----\n", IdempotencyHeader: "Idem"}}
 	if !reflect.DeepEqual(args, want) {
 		t.Errorf("args %+v\nwant %+v", args, want)
