@@ -169,7 +169,7 @@ func TestSpecFaults(t *testing.T) {
 	}
 	for _, text := range []string{``, `{}`, `null`, `[]`, `{"kind":"bearer","allow":["GET https://a.example/"],"Kind":"x"}`,
 		`{"kind":"bearer","kind":"basic","allow":["GET https://a.example/"]}`, `{"kind":"bearer","allow":["GET https://a.example/"]} x`,
-		`{"kind":"bearer","allow":["GET https://a.example/"],"jobId":"location"}`, `{"kind":"bearer","allow":"GET https://a.example/"}`} {
+		`{"kind":"bearer","allow":["GET https://a.example/"],"jobIdentity":"location"}`, `{"kind":"bearer","allow":"GET https://a.example/"}`} {
 		if _, err := ParseRules([]byte(text)); err == nil {
 			t.Errorf("%s taken", text)
 		}
