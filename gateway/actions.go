@@ -31,6 +31,7 @@ const (
 type actions struct {
 	flight atomic.Int64 // reserved and not yet left
 	room   room         // for what long lines say, while an action keeps it
+	jobs   sync.Mutex   // one change of a job at a time; taken before everything else
 
 	mu         sync.Mutex
 	byID       map[string]*action
@@ -48,6 +49,8 @@ type action struct {
 	done chan struct{}           // closed at the end
 	drop context.CancelCauseFunc // ends the asking
 	call *call                   // what the gate holds; nil before its plan
+
+	digest, effect []byte // of its plan, once it has a result
 }
 
 func newActions() *actions {
@@ -72,12 +75,16 @@ func (s *actions) update(a api.Action) {
 	}
 }
 
-// end closes an action. A replay ends with another action's document and leaves that one as it is.
+// end closes an action. A replay ends with another action's document and leaves that one as it is. An action that stands
+// for a job the gateway watches goes on (running) after its call has ended.
 func (s *actions) end(id string, a api.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[id]
 	x.doc, x.drop, x.call = a, nil, nil
+	if a.State != api.Done {
+		return
+	}
 	close(x.done)
 	s.ended = append(s.ended, id)
 	s.bytes += len(a.Result)
@@ -132,20 +139,25 @@ func (s *actions) intended(id string, seq uint64) {
 func (s *actions) finished(a api.Action, p *plan, logged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	k := keptAction{a, p.digest[:], p.effectHash()}
 	if x := s.byID[a.ID]; x != nil {
-		x.doc = a
+		x.doc, x.digest, x.effect = a, k.Digest, k.EffectKey
 	}
 	open := a.Outcome == "sent_unconfirmed" && p.authz.Effect != authz.Read
 	if open {
-		s.block(a.ID, p.digest[:], p.effectHash())
+		s.block(a.ID, k.Digest, k.EffectKey)
 	}
 	if !logged {
 		return // the intent stays open: the next start tells it as unresolved
 	}
-	s.behind = append(s.behind, store.Action{ID: a.ID, Run: a.AgentRun, Epoch: a.ExecutionEpoch, State: a.State, Outcome: a.Outcome,
-		Seq: s.intents[a.ID], Started: a.StartedAt, Finished: a.FinishedAt, Unresolved: open})
-	s.behindDocs = append(s.behindDocs, keptAction{a, p.digest[:], p.effectHash()})
+	s.later(store.Action{ID: a.ID, Run: a.AgentRun, Epoch: a.ExecutionEpoch, State: a.State, Outcome: a.Outcome,
+		Seq: s.intents[a.ID], Started: a.StartedAt, Finished: a.FinishedAt, Unresolved: open}, k)
 	delete(s.intents, a.ID)
+}
+
+// later has a row written behind. mu must be held.
+func (s *actions) later(row store.Action, k keptAction) {
+	s.behind, s.behindDocs = append(s.behind, row), append(s.behindDocs, k)
 	select {
 	case s.kick <- struct{}{}:
 	default:

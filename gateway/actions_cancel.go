@@ -56,7 +56,8 @@ func (g *Gateway) cancel(ctx context.Context, act api.Action, by string) (api.Ac
 	return act, err
 }
 
-// opActionCancel is the operator's: it needs no proof, as nothing is gained by it.
+// opActionCancel is the operator's. It needs no proof: what it sends is the one request that the credential's rules name
+// for it.
 func (g *Gateway) opActionCancel(r opRequest) (any, error) {
 	var a api.IDArgs
 	if fault := decode(r.args, &a); fault != nil {
@@ -65,6 +66,9 @@ func (g *Gateway) opActionCancel(r opRequest) (any, error) {
 	act, ok := g.find(r.ctx, a.ID)
 	if !ok {
 		return nil, api.Fail("not_found", "")
+	}
+	if hasJob(act) {
+		return g.operateJob(r, askCancel, act)
 	}
 	act, err := g.cancel(r.ctx, act, "operator")
 	if err != nil {

@@ -40,6 +40,23 @@ func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
 			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
 		}
 	}
+	if hasJob(act) {
+		return a.askJob(ctx, api.MethodStatus, askStatus, act, time.Duration(r.WaitSeconds)*time.Second)
+	}
+	return api.Response{Action: &act}
+}
+
+// leastAsk is how long a request about a job is waited for at least.
+const leastAsk = 10 * time.Second
+
+// askJob asks for the job of an action of the caller's own run. That is a call, so it opens the caller's epoch.
+func (a *agentConn) askJob(ctx context.Context, method, verb string, act api.Action, wait time.Duration) api.Response {
+	who, err := a.g.identify(ctx, a.proc, true)
+	if err != nil {
+		a.g.complain("identify", err)
+		return api.Response{Error: a.denied(ctx, who, method, act.Tool, a.unidentified(err))}
+	}
+	act = a.g.askJob(ctx, who, verb, act, max(wait, leastAsk))
 	return api.Response{Action: &act}
 }
 
@@ -53,6 +70,9 @@ func (a *agentConn) cancel(ctx context.Context, params []byte) api.Response {
 	act, fault := a.own(ctx, who, api.MethodCancel, r.Action)
 	if fault != nil {
 		return api.Response{Error: fault}
+	}
+	if hasJob(act) {
+		return a.askJob(ctx, api.MethodCancel, askCancel, act, 0)
 	}
 	act, err := a.g.cancel(ctx, act, "agent")
 	if err != nil {

@@ -26,6 +26,7 @@ type outcome struct {
 	flags     []string
 	reflected int
 	result    []byte
+	job       string // what the remote side calls the job it started
 	status    int
 	exit      *int
 	signal    string
@@ -84,6 +85,7 @@ func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) er
 	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c.id)}
 	r, err := g.http.Do(ctx, c.dial, p.http, p.httpMatch, inj, &body)
 	out.settled(r.Outcome.String(), r.Reason, r.Detail)
+	out.job = r.JobID
 	out.status, out.sent, out.received, out.reflected = r.Code, r.Sent, r.Received, r.Hits
 	for _, f := range []struct {
 		is   bool

@@ -212,7 +212,7 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 // voidAll ends every grant and stops every call, for a lock or a stop, and returns the runs that were active. The flag
 // that refuses new calls is set before.
 func (g *Gateway) voidAll() (moved []*run) {
-	runs := g.book.all()
+	runs := append(g.book.all(), g.operator)
 	for _, r := range runs {
 		r.mu.Lock()
 		r.void(nil)

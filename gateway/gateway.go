@@ -70,6 +70,7 @@ type state struct {
 	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet
 	unrecorded atomic.Bool // a loss of authority could not be written: nobody is granted anything
 	compiled   atomic.Pointer[targets]
+	operator   *run         // holds the operator's own calls; it is no agent's, and has no grants
 	letGo      func() error // the home's lock
 }
 
@@ -95,6 +96,8 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product})
 	g.ssh = sshexec.NewPool(sshexec.PoolOptions{})
+	g.operator = newRun(owner{}, now().Wall)
+	g.operator.id = ""
 	g.proof = proof.New(boot, g.checkPassphrase)
 	if err := g.load(ctx); err != nil {
 		return nil, errors.Join(err, g.shut())

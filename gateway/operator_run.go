@@ -230,6 +230,9 @@ func (g *Gateway) opActionShow(r opRequest) (any, error) {
 	if !ok {
 		return nil, api.Fail("not_found", "")
 	}
+	if hasJob(x) && bind(askOf(askStatus, x), g.targets()).authz.Bound {
+		return g.operateJob(r, askStatus, x)
+	}
 	return x, nil
 }
 

@@ -107,7 +107,9 @@ type own struct {
 	Key       string `json:"key,omitempty"`
 	Read      bool   `json:"read,omitzero"`
 	Outcome   string `json:"outcome,omitempty"`
-	Counter   uint64 `json:"counter"` // the vault's manifest counter: its lower bound
+	Job       string `json:"job,omitempty"`  // what the remote side calls the job that was started
+	Ended     bool   `json:"ended,omitzero"` // in a note: the job has
+	Counter   uint64 `json:"counter"`        // the vault's manifest counter: its lower bound
 }
 
 // intend makes the intent durable before the first byte leaves.
@@ -116,7 +118,7 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 		Call: g.recordCall(who, p, c.id), Digest: p.authz.Digest, Preview: p.preview(), Decision: string(d.Reason),
 		Grant: d.Grant, Approval: d.Approval, IdempotencyKey: p.key, BytesOut: p.bytesOut(),
 	}
-	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "")})
+	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "", "")})
 	if err != nil {
 		g.complain("record intent", err)
 		return err
@@ -128,12 +130,12 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 // conclude records what is known, lets go of the gate, and makes the answer.
 func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outcome) api.Action {
 	a.State, a.FinishedAt, a.Outcome, a.Flags, a.ReflectedCount = api.Done, now().Wall, out.word, out.flags, out.reflected
-	a.Error, a.Result = out.fail, out.result
+	a.Error, a.Result, a.JobID = out.fail, out.result, out.job
 	if a.Error != nil {
 		a.Error.Action = a.ID
 	}
 	ev := out.event(a)
-	_, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Result, Subject: event.Subject(a.ID), Body: event.Encode(ev), Own: g.own(who, p, out.word)})
+	_, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Result, Subject: event.Subject(a.ID), Body: event.Encode(ev), Own: g.own(who, p, out.word, out.job)})
 	g.acts.finished(a, p, err == nil)
 	if err != nil {
 		g.complain("record result", err)
@@ -146,9 +148,9 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 }
 
 // own seals the gateway's own part of a record; nil when the vault is closed, which only a refusal can meet.
-func (g *Gateway) own(who caller, p *plan, outcome string) []byte {
+func (g *Gateway) own(who caller, p *plan, outcome, job string) []byte {
 	o := own{Run: who.run.id, Epoch: who.epoch.id, Tool: p.tool, Target: p.authz.Target, Cred: p.authz.Credential, Digest: p.digest[:],
-		EffectKey: p.effectHash(), Key: p.key, Read: p.authz.Effect == authz.Read, Outcome: outcome}
+		EffectKey: p.effectHash(), Key: p.key, Read: p.authz.Effect == authz.Read, Outcome: outcome, Job: job}
 	return g.sealOwn(o)
 }
 

@@ -27,6 +27,7 @@ type parsed struct {
 	key    string // the caller's idempotency key
 	http   httpexec.Request
 	ssh    sshexec.Command
+	job    *jobAsk    // a request about a remote job; nil for every other
 	fault  *api.Error // rung 0
 }
 
@@ -122,6 +123,8 @@ func bind(q parsed, t *targets) *plan {
 	case q.fault != nil:
 		p.authz.Fault = authz.Reason(q.fault.Code)
 		p.detail = q.fault.Reason
+	case q.job != nil:
+		p.bindJob(t)
 	case q.tool == api.ToolSSH:
 		p.bindSSH(t)
 	default:
@@ -241,6 +244,9 @@ func (p *plan) sum() [32]byte {
 	}
 	if p.fault == nil && p.tool == api.ToolSSH {
 		put(p.ssh.Canonical())
+	}
+	if p.job != nil {
+		put([]byte(p.job.verb + " " + p.job.of.ID))
 	}
 	return [32]byte(h.Sum(nil))
 }

@@ -138,10 +138,16 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
 		out.counter = max(out.counter, o.Counter)
+		row := rows[r.Subject]
 		if r.Kind == auditlog.Note {
+			if o.Outcome == "" {
+				continue
+			}
+			if rows[r.Subject], err = g.redoJob(ctx, row, r, o); err != nil {
+				return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
+			}
 			continue
 		}
-		row := rows[r.Subject]
 		if row == nil {
 			row = &store.Action{ID: actionID(r.Subject), State: api.Done, Outcome: "sent_unconfirmed", Started: r.Time, Unresolved: true}
 			rows[r.Subject] = row
@@ -187,9 +193,39 @@ func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) (err e
 		doc.Error = api.Fail("gateway_restarted", "")
 		doc.Error.Action = row.ID
 	}
+	doc.JobID = o.Job
 	row.Unresolved = row.Outcome == "sent_unconfirmed" && !o.Read
 	row.Sealed, err = g.sealKept(keptAction{doc, o.Digest, o.EffectKey})
 	return err
+}
+
+// redoJob takes what became known of a job into its action's row, which may be one of before.
+func (g *Gateway) redoJob(ctx context.Context, row *store.Action, r auditlog.Record, o own) (*store.Action, error) {
+	if row == nil {
+		old, ok, err := g.db.ActionByID(ctx, actionID(r.Subject))
+		if err != nil {
+			return nil, err
+		}
+		if !ok { // its row was kept long enough
+			old = store.Action{ID: actionID(r.Subject), Run: o.Run, Epoch: o.Epoch, State: api.Done, Started: r.Time, Finished: r.Time}
+		}
+		row = &old
+	}
+	k := keptAction{Doc: api.Action{ID: row.ID, AgentRun: o.Run, ExecutionEpoch: o.Epoch, Tool: o.Tool, Target: o.Target, Credential: o.Cred,
+		State: row.State, StartedAt: row.Started, FinishedAt: row.Finished}}
+	if len(row.Sealed) > 0 {
+		var err error
+		if k, err = g.openKept(*row); err != nil {
+			return nil, err
+		}
+	}
+	k.Doc.Outcome, k.Doc.JobID, row.Outcome, row.Seq = o.Outcome, o.Job, o.Outcome, r.Seq
+	if o.Ended {
+		k.Doc.State, k.Doc.FinishedAt, row.State, row.Finished = api.Done, r.Time, api.Done, r.Time
+	}
+	var err error
+	row.Sealed, err = g.sealKept(k)
+	return row, err
 }
 
 // lock closes the vault: gate first, then row and event, then the key. A write that fails stops none of it.

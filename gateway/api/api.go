@@ -127,7 +127,18 @@ type Action struct {
 	StartedAt      time.Time      `json:"startedAt,omitzero"`
 	FinishedAt     time.Time      `json:"finishedAt,omitzero"`
 	JobID          string         `json:"jobId,omitempty"`
+	Job            *JobAnswer     `json:"job,omitempty"` // where the remote job was asked for just now
 	Result         jsontext.Value `json:"result,omitzero"`
+}
+
+// JobAnswer is what came of asking for a remote job: the request was an action of its own.
+type JobAnswer struct {
+	Asked   string         `json:"asked"` // status, cancel
+	Action  string         `json:"action"`
+	State   string         `json:"state"`
+	Outcome string         `json:"outcome,omitempty"`
+	Error   *Error         `json:"error,omitempty"`
+	Result  jsontext.Value `json:"result,omitzero"`
 }
 
 // States of an [Action].

@@ -91,6 +91,7 @@ var Codes = []Code{
 	{"sent_unconfirmed", 502, 1, NextAsk, "the request left and no result came; it may have taken effect", "look the operation up at the service before doing it again"},
 	{"failed_remote", 502, 1, NextFix, "the remote side failed", "read the result"},
 	{"cancelled", 409, 1, NextFix, "the call was cancelled before anything was sent", "send it again if it is wanted after all"},
+	{"cancel_unconfirmed", 502, 1, NextAsk, "it is not known whether the work was cancelled", "look the job up at the service"},
 	{"gateway_restarted", 503, 1, NextRestart, "the gateway restarted during this call", "ask for the action's status; do not send it again"},
 	{"scrub_withheld", 502, 1, NextAsk, "the answer could not be searched for secrets and is withheld", "ask the service for an uncompressed answer"},
 	// The operators' door.
@@ -110,7 +111,7 @@ var Codes = []Code{
 
 // Succeeded reports whether an outcome is no failure. Every other one is a code of its own name.
 func Succeeded(outcome string) bool {
-	return outcome == "confirmed" || outcome == "accepted" || outcome == "redirect_not_followed"
+	return outcome == "confirmed" || outcome == "accepted" || outcome == "redirect_not_followed" || outcome == "cancel_requested"
 }
 
 // Lookup returns the row of a code. An unknown code is told as internal, never as success.

@@ -90,6 +90,12 @@ func (a *app) showAction(x api.Action) {
 	if e := x.Error; e != nil {
 		pairs = append(pairs, "error", e.Code+": "+e.Reason, "next", e.Retry)
 	}
+	if j := x.Job; j != nil {
+		pairs = append(pairs, "asked", j.Asked+" by "+j.Action, "answer", j.Outcome, "answered", string(j.Result))
+		if j.Error != nil {
+			pairs = append(pairs, "refusal", j.Error.Code+": "+j.Error.Reason)
+		}
+	}
 	facts(a.out, "", pairs...)
 }
 

@@ -76,7 +76,17 @@ func told(a api.Action) answer {
 	if len(a.Flags) > 0 {
 		fmt.Fprintf(&b, "flags: %s\n", strings.Join(a.Flags, ", "))
 	}
-	if len(a.Result) > 0 {
+	switch j := a.Job; {
+	case j != nil:
+		fmt.Fprintf(&b, "%s of the job, by action %s: %s\n", j.Asked, j.Action, orUnknown(j.Outcome))
+		if j.Error != nil {
+			writeError(&b, j.Error)
+		}
+		if len(j.Result) > 0 {
+			b.WriteString("\n")
+			writeResult(&b, api.Action{Tool: a.Tool, Result: j.Result})
+		}
+	case len(a.Result) > 0:
 		b.WriteString("\n")
 		writeResult(&b, a)
 	}

@@ -52,12 +52,12 @@ func tools() []tool {
 "stdin":{"type":"string","description":"Standard input of the command."},
 "timeoutSeconds":{"type":"integer","description":"Limit for connecting and running, in seconds."}},
 "required":["target"]}`, (*shim).ssh},
-		{"action_status", "Action status", "Look up an earlier action of this session by its id: pending, running, or done with its result.", true,
+		{"action_status", "Action status", "Look up an earlier action of this session by its id: pending, running, or done with its result. Of an accepted one, the remote job is asked for.", true,
 			`{"type":"object","properties":{
 "action":{"type":"string","description":"The id, act_ and 26 characters."},
 "waitSeconds":{"type":"integer","description":"Wait up to this long for the end of the action: 0 to 40."}},
 "required":["action"]}`, (*shim).status},
-		{"action_cancel", "Cancel action", "Call back an earlier action of this session: what was not sent is dropped, what was sent is stopped as far as it can be. The answer says what is known; it may have taken effect all the same.", false,
+		{"action_cancel", "Cancel action", "Call back an earlier action of this session: what was not sent is dropped, what was sent is stopped as far as it can be, the remote job of an accepted one is asked to stop. The answer says what is known; it may have taken effect all the same.", false,
 			`{"type":"object","properties":{
 "action":{"type":"string","description":"The id, act_ and 26 characters."}},
 "required":["action"]}`, (*shim).cancel},
