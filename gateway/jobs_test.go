@@ -55,7 +55,7 @@ func (r *rig) addJobs(name, origin string) {
 	_, err := r.opCredentialAdd(opRequest{ctx: r.t.Context(), who: "passphrase", salt: salt, value: []byte(testSecret), args: encode(api.CredentialArgs{
 		Name: name, Kind: "bearer", ValueLength: len(testSecret), ValueDigest: sum[:],
 		Rules: api.HTTPRules{Allow: []string{"POST " + origin + "/jobs"}, AllowHTTP: true, AllowNetwork: []string{"127.0.0.0/8"},
-			JobID: "json:/id", JobStatus: "GET /jobs/{id}", JobCancel: "DELETE /jobs/{id}"},
+			RemoteJob: api.RemoteJob{JobID: "json:/id", JobStatus: "GET /jobs/{id}", JobCancel: "DELETE /jobs/{id}"}},
 	})})
 	if err != nil {
 		r.t.Fatal(err)
