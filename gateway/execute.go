@@ -82,7 +82,8 @@ func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) er
 	ctx, cancel := context.WithTimeout(c.ctx, callLimit)
 	defer cancel()
 	var body bytes.Buffer
-	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c.id)}
+	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c.id),
+		Keep: keeper{g, p.secret, event.TokenKept{Credential: p.secret.Name, Action: c.id, Run: p.run, Epoch: c.epoch.id}}}
 	r, err := g.http.Do(ctx, c.dial, p.http, p.httpMatch, inj, &body)
 	out.settled(r.Outcome.String(), r.Reason, r.Detail)
 	out.job = r.JobID

@@ -70,7 +70,8 @@ type state struct {
 	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet
 	unrecorded atomic.Bool // a loss of authority could not be written: nobody is granted anything
 	compiled   atomic.Pointer[targets]
-	operator   *run         // holds the operator's own calls; it is no agent's, and has no grants
+	operator   *run // holds the operator's own calls; it is no agent's, and has no grants
+	probes     probes
 	letGo      func() error // the home's lock
 }
 
@@ -190,6 +191,7 @@ func (g *Gateway) shutGate(ctx context.Context, reason string) ([]*run, error) {
 	g.open.Store(false)
 	g.cards.expire(func(*card) bool { return true }, reason)
 	moved := g.voidAll()
+	g.probes.stop()
 	err := g.flushActions(ctx)
 	g.ssh.Drop(func(sshexec.PoolKey) bool { return true })
 	g.http.Drop(func(httpexec.PoolKey) bool { return true })

@@ -50,6 +50,7 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathActionResolve: g.opActionResolve,
 		api.PathCredentialAdd: g.opCredentialAdd, api.PathCredentialList: g.opCredentialList, api.PathCredentialRemove: g.opCredentialRemove,
 		api.PathCredentialShow: g.opCredentialShow, api.PathCredentialRotate: g.opCredentialRotate, api.PathCredentialRebind: g.opCredentialRebind,
+		api.PathCredentialTest: g.opCredentialTest, api.PathCredentialPresets: g.opCredentialPresets,
 		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetShow: g.opTargetShow, api.PathTargetRemove: g.opTargetRemove,
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
 		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,

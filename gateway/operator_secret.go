@@ -39,6 +39,10 @@ func (g *Gateway) opCredentialAdd(r opRequest) (any, error) {
 	if err := g.ready(); err != nil {
 		return nil, err
 	}
+	a, err := fill(a)
+	if err != nil {
+		return nil, err
+	}
 	value, err := r.checked(a.ValueLength, a.ValueDigest)
 	if err != nil {
 		return nil, err

@@ -14,15 +14,15 @@ import (
 
 // Spec is a credential's rules as the gateway stores them (JSON, camelCase keys, all on one level).
 type Spec struct {
-	Kind              string   `json:"kind"`                        // one of Kinds
-	Allow             []string `json:"allow"`                       // at least one rule, see the package comment
-	AllowHeader       []string `json:"allowHeader,omitempty"`       // NAME or NAME=PATTERN; "*" in PATTERN is any run of characters
-	AllowNetwork      []string `json:"allowNetwork,omitempty"`      // CIDR blocks allowed besides public addresses
-	AllowHTTP         bool     `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
-	Scrub             string   `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
-	IdempotencyHeader string   `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
-	Capture           []string `json:"capture,omitempty"`           // JSON pointers to minted tokens in answers, see Keeper
-	Probe             string   `json:"probe,omitempty"`             // a read that shows the credential works: "GET /path"
+	Kind              string           `json:"kind"`                        // one of Kinds
+	Allow             []string         `json:"allow"`                       // at least one rule, see the package comment
+	AllowHeader       []string         `json:"allowHeader,omitempty"`       // NAME or NAME=PATTERN; "*" in PATTERN is any run of characters
+	AllowNetwork      []string         `json:"allowNetwork,omitempty"`      // CIDR blocks allowed besides public addresses
+	AllowHTTP         bool             `json:"allowHttp,omitzero"`          // rules may say http:// for hosts that are not loopback
+	Scrub             string           `json:"scrub,omitempty"`             // "on" (also when empty) or "off"
+	IdempotencyHeader string           `json:"idempotencyHeader,omitempty"` // header that carries the idempotency key of writes
+	Capture           []string         `json:"capture,omitempty"`           // JSON pointers to minted tokens in answers, see Keeper
+	Probe             string           `json:"probe,omitempty"`             // a read that shows the credential works: "GET /path", then lines "Name: value"
 	Job               `json:",inline"` // how a write's answer names a remote job
 	Carry             `json:",inline"`
 	Trust             `json:",inline"`
@@ -138,7 +138,8 @@ func (r Rules) checkProbe() error {
 
 // Probe is the read that shows whether the credential works, sent to the first rule's origin.
 func (r Rules) Probe() (Request, Match, error) {
-	method, path, _ := strings.Cut(r.spec.Probe, " ")
+	line, rest, more := strings.Cut(r.spec.Probe, "\n")
+	method, path, _ := strings.Cut(line, " ")
 	if method != "GET" && method != "HEAD" {
 		return Request{}, Match{}, errors.New(`probe: write a read like "GET /user"`)
 	}
@@ -153,6 +154,15 @@ func (r Rules) Probe() (Request, Match, error) {
 		for _, p := range pairs {
 			in.Query[p.name] = p.value
 		}
+	}
+	in.Headers = map[string]string{}
+	for more {
+		line, rest, more = strings.Cut(rest, "\n")
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			return Request{}, Match{}, errors.New(`probe: after the first line write lines like "Accept: text/plain"`)
+		}
+		in.Headers[name] = value
 	}
 	q, err := ParseRequest(in)
 	if err == nil {

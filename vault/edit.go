@@ -32,6 +32,9 @@ func (e *Edit) Rotate(name string, value []byte) (Meta, error) {
 	if err := e.replace(Credentials, m.entry(), value); err != nil {
 		return Meta{}, fmt.Errorf("rotate credential: %w", err)
 	}
+	if err := e.dropDerived(name); err != nil {
+		return Meta{}, fmt.Errorf("rotate credential: %w", err)
+	}
 	return e.in.credentials[name], nil
 }
 
@@ -91,7 +94,11 @@ func (e *Edit) SetSetting(name string, data []byte) error {
 
 // Drop is Vault.Drop's.
 func (e *Edit) Drop(t Table, name string) error {
-	if err := e.remove(t, name); err != nil {
+	err := e.remove(t, name)
+	if err == nil && t == Credentials {
+		err = e.dropDerived(name)
+	}
+	if err != nil {
 		return fmt.Errorf("drop %s: %w", t, err)
 	}
 	return nil

@@ -260,6 +260,25 @@ type CredentialRemoved struct {
 	Operator   string `json:"operator"`
 }
 
+// TokenKept: a call minted a token with a credential, and the vault keeps it. Field is "token" (refreshed, or made from a
+// key) or "capture" and the JSON pointer it stood at; never the token.
+type TokenKept struct {
+	Credential string `json:"credential"`
+	Field      string `json:"field"`
+	Action     string `json:"action,omitempty"`
+	Run        string `json:"run,omitempty"`
+	Epoch      string `json:"epoch,omitempty"`
+}
+
+// CredentialTested: the operator had a credential's probe sent. Outcome is empty in the record made before it is sent.
+type CredentialTested struct {
+	Credential string `json:"credential"`
+	Operation  string `json:"operation"`
+	Outcome    string `json:"outcome,omitempty"`
+	Status     int    `json:"status,omitzero"`
+	Operator   string `json:"operator"`
+}
+
 // TargetAdded names an SSH host and the fingerprints pinned for it.
 type TargetAdded struct {
 	Target     string   `json:"target"`

@@ -76,6 +76,18 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 	case CredentialRemoved:
 		w.text(e.Credential)
 		w.pair("operator", e.Operator)
+	case TokenKept:
+		w.text(e.Credential)
+		w.pair("field", e.Field)
+		w.pair("action", e.Action)
+	case CredentialTested:
+		w.text(e.Credential)
+		w.text(e.Operation)
+		w.pair("outcome", e.Outcome)
+		if e.Status != 0 {
+			w.pair("status", strconv.Itoa(e.Status))
+		}
+		w.pair("operator", e.Operator)
 	case TargetAdded:
 		w.text(e.Target)
 		w.text(e.Address)

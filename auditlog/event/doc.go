@@ -106,6 +106,8 @@
 //	credential_rotated      Sessions  credential string, version int, operator string
 //	credential_rebound      Sessions  credential string, version int, changed [string], operator string
 //	credential_removed      Sessions  credential string, operator string
+//	token_kept              Sessions  credential string, field string, action? string, run? string, epoch? string
+//	credential_tested       Sessions  credential string, operation string, outcome? string, status? int, operator string
 //	target_added            Sessions  target string, address string, credential string, hostKeys [string], shell string, operator string
 //	target_changed          Sessions  target string, address string, credential string, hostKeys [string], shell string, changed [string], operator string
 //	target_removed          Sessions  target string, operator string

@@ -50,6 +50,8 @@ func story() []Item {
 		VaultCreated{VaultID: "v_1"},
 		VaultUnlocked{Operator: "operator"},
 		CredentialAdded{Credential: "github", Kind: "bearer", Version: 1, Operator: "operator"},
+		TokenKept{Credential: "github", Field: "token", Action: "act_1", Run: "run_1", Epoch: "ep_1"},
+		CredentialTested{Credential: "github", Operation: "GET /user", Outcome: "confirmed", Status: 200, Operator: "operator"},
 		TargetAdded{Target: "web1", Address: "web1:22", Credential: "deploy", HostKeys: []string{"SHA256:aa"}, Shell: "posix", Operator: "operator"},
 		RunOpened{Run: run, Agent: Peer{ProcessID: 4700, Exe: "/opt/node", Identity: "strong"}, Launchers: []Peer{{ProcessID: 4705, Exe: "/bin/sh"}}},
 		EpochOpened{Run: run, Epoch: ep, Process: shim},

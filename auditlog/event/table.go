@@ -53,6 +53,8 @@ var table = []row{
 	line[CredentialRotated]("credential_rotated", sessions),
 	line[CredentialRebound]("credential_rebound", sessions),
 	line[CredentialRemoved]("credential_removed", sessions),
+	line[TokenKept]("token_kept", sessions),
+	line[CredentialTested]("credential_tested", sessions),
 	line[TargetAdded]("target_added", sessions),
 	line[TargetChanged]("target_changed", sessions),
 	line[TargetRemoved]("target_removed", sessions),
@@ -113,6 +115,8 @@ func (CredentialAdded) event()      {}
 func (CredentialRotated) event()    {}
 func (CredentialRebound) event()    {}
 func (CredentialRemoved) event()    {}
+func (TokenKept) event()            {}
+func (CredentialTested) event()     {}
 func (TargetAdded) event()          {}
 func (TargetChanged) event()        {}
 func (TargetRemoved) event()        {}

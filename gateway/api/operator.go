@@ -51,44 +51,46 @@ type Route struct {
 
 // Paths of the operators' door. Each comment names args -> answer.
 const (
-	PathStatus           = "vault/status"      // {} -> Status
-	PathInit             = "vault/init"        // {} -> Created; the proof's value becomes the passphrase
-	PathUnlock           = "vault/unlock"      // {} -> Status
-	PathLock             = "vault/lock"        // {} -> Status
-	PathRelease          = "vault/release"     // ReleaseArgs -> Status; leaves quarantine
-	PathPassphrase       = "vault/passphrase"  // PassphraseArgs + value -> AddedSlot
-	PathSlotList         = "slot/list"         // {} -> []Slot
-	PathSlotAdd          = "slot/add"          // SlotArgs + value -> AddedSlot
-	PathSlotRemove       = "slot/remove"       // IDArgs -> {}
-	PathApply            = "settings/apply"    // ApplyArgs + TOML -> []Change
-	PathStop             = "gateway/stop"      // {} -> {}
-	PathCredentialAdd    = "credential/add"    // CredentialArgs + value -> Credential
-	PathCredentialList   = "credential/list"   // {} -> []Credential
-	PathCredentialShow   = "credential/show"   // NameArgs -> CredentialShown
-	PathCredentialRotate = "credential/rotate" // RotateArgs + value -> Altered
-	PathCredentialRebind = "credential/rebind" // RebindArgs -> Altered
-	PathCredentialRemove = "credential/remove" // NameArgs -> Ended
-	PathTargetAdd        = "target/add"        // HostArgs -> Host
-	PathTargetList       = "target/list"       // {} -> []Host
-	PathTargetShow       = "target/show"       // NameArgs -> HostShown
-	PathTargetRemove     = "target/remove"     // NameArgs -> Ended
-	PathApprovalList     = "approval/list"     // {} -> []Approval
-	PathApprovalGrant    = "approval/grant"    // ApproveArgs -> Grant
-	PathApprovalDeny     = "approval/deny"     // IDArgs -> {}
-	PathRunList          = "run/list"          // {} -> []Run
-	PathRunShow          = "run/show"          // IDArgs -> Run
-	PathRunRevoke        = "run/revoke"        // IDArgs -> Revoked
-	PathEpochRevoke      = "epoch/revoke"      // IDArgs -> Revoked
-	PathGrantList        = "grant/list"        // {} -> []Grant
-	PathGrantRevoke      = "grant/revoke"      // IDArgs -> Revoked
-	PathActionList       = "action/list"       // ListArgs -> []Action
-	PathActionShow       = "action/show"       // IDArgs -> Action
-	PathActionCancel     = "action/cancel"     // IDArgs -> Action
-	PathActionResolve    = "action/resolve"    // ResolveArgs -> Action
-	PathWitnessAdd       = "witness/add"       // WitnessArgs -> []Witness
-	PathWitnessList      = "witness/list"      // {} -> []Witness
-	PathWitnessRemove    = "witness/remove"    // URLArgs -> []Witness
-	PathCheckpoint       = "audit/checkpoint"  // {} -> Checkpoint
+	PathStatus            = "vault/status"       // {} -> Status
+	PathInit              = "vault/init"         // {} -> Created; the proof's value becomes the passphrase
+	PathUnlock            = "vault/unlock"       // {} -> Status
+	PathLock              = "vault/lock"         // {} -> Status
+	PathRelease           = "vault/release"      // ReleaseArgs -> Status; leaves quarantine
+	PathPassphrase        = "vault/passphrase"   // PassphraseArgs + value -> AddedSlot
+	PathSlotList          = "slot/list"          // {} -> []Slot
+	PathSlotAdd           = "slot/add"           // SlotArgs + value -> AddedSlot
+	PathSlotRemove        = "slot/remove"        // IDArgs -> {}
+	PathApply             = "settings/apply"     // ApplyArgs + TOML -> []Change
+	PathStop              = "gateway/stop"       // {} -> {}
+	PathCredentialAdd     = "credential/add"     // CredentialArgs + value -> Credential
+	PathCredentialList    = "credential/list"    // {} -> []Credential
+	PathCredentialShow    = "credential/show"    // NameArgs -> CredentialShown
+	PathCredentialRotate  = "credential/rotate"  // RotateArgs + value -> Altered
+	PathCredentialRebind  = "credential/rebind"  // RebindArgs -> Altered
+	PathCredentialRemove  = "credential/remove"  // NameArgs -> Ended
+	PathCredentialTest    = "credential/test"    // NameArgs -> Tested
+	PathCredentialPresets = "credential/presets" // {} -> []Preset
+	PathTargetAdd         = "target/add"         // HostArgs -> Host
+	PathTargetList        = "target/list"        // {} -> []Host
+	PathTargetShow        = "target/show"        // NameArgs -> HostShown
+	PathTargetRemove      = "target/remove"      // NameArgs -> Ended
+	PathApprovalList      = "approval/list"      // {} -> []Approval
+	PathApprovalGrant     = "approval/grant"     // ApproveArgs -> Grant
+	PathApprovalDeny      = "approval/deny"      // IDArgs -> {}
+	PathRunList           = "run/list"           // {} -> []Run
+	PathRunShow           = "run/show"           // IDArgs -> Run
+	PathRunRevoke         = "run/revoke"         // IDArgs -> Revoked
+	PathEpochRevoke       = "epoch/revoke"       // IDArgs -> Revoked
+	PathGrantList         = "grant/list"         // {} -> []Grant
+	PathGrantRevoke       = "grant/revoke"       // IDArgs -> Revoked
+	PathActionList        = "action/list"        // ListArgs -> []Action
+	PathActionShow        = "action/show"        // IDArgs -> Action
+	PathActionCancel      = "action/cancel"      // IDArgs -> Action
+	PathActionResolve     = "action/resolve"     // ResolveArgs -> Action
+	PathWitnessAdd        = "witness/add"        // WitnessArgs -> []Witness
+	PathWitnessList       = "witness/list"       // {} -> []Witness
+	PathWitnessRemove     = "witness/remove"     // URLArgs -> []Witness
+	PathCheckpoint        = "audit/checkpoint"   // {} -> Checkpoint
 )
 
 // Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
@@ -100,6 +102,7 @@ var Routes = []Route{
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialShow}, {Path: PathCredentialRemove, Proof: true},
 	{Path: PathCredentialRotate, Proof: true, Value: true}, {Path: PathCredentialRebind, Proof: true},
+	{Path: PathCredentialTest}, {Path: PathCredentialPresets},
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetShow}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
@@ -200,13 +203,36 @@ type ListArgs struct {
 // CredentialArgs are credential/add's args; the value follows the envelope's line.
 type CredentialArgs struct {
 	Name             string    `json:"name"`
-	Kind             string    `json:"kind"` // bearer, basic, header, ssh-key
+	Kind             string    `json:"kind"`             // empty: the preset's
+	Preset           string    `json:"preset,omitempty"` // fills in what Rules leaves out
+	Site             string    `json:"site,omitempty"`   // the preset's host, where it is not the usual one
 	Account          string    `json:"account,omitempty"`
 	Confirm          string    `json:"confirm,omitempty"` // never (default), click
 	Rules            HTTPRules `json:"rules,omitzero"`    // http kinds only
 	ValueLength      int       `json:"valueLength"`
 	ValueDigest      []byte    `json:"valueDigest"`                // SHA-256(salt | value)
 	PassphraseLength int       `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
+}
+
+// Preset is what is known of a service; Rules are those of its usual site.
+type Preset struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"`
+	Site    string    `json:"site"`
+	Confirm string    `json:"confirm"`
+	About   string    `json:"about"`
+	Value   string    `json:"value"` // what the value is and where one gets it
+	Rules   HTTPRules `json:"rules"`
+}
+
+// Tested answers credential/test. Works: an answer came, and its status was from 200 to 299.
+type Tested struct {
+	Credential string `json:"credential"`
+	Operation  string `json:"operation"`
+	Works      bool   `json:"works"`
+	Outcome    string `json:"outcome"`
+	Status     int    `json:"status,omitzero"`
+	Detail     string `json:"detail,omitempty"`
 }
 
 // Credential is what may be shown of one: never its value.

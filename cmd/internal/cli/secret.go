@@ -19,7 +19,7 @@ import (
 const fileLimit = 256 << 10
 
 func (a *app) secret() *cobra.Command {
-	return group("secret", "The credentials in the vault", a.secretAdd(), a.secretList(), a.secretRemove())
+	return group("secret", "The credentials in the vault", a.secretAdd(), a.secretList(), a.secretRemove(), a.secretPresets(), a.secretTest())
 }
 
 func (a *app) secretAdd() *cobra.Command {
@@ -29,38 +29,34 @@ func (a *app) secretAdd() *cobra.Command {
 		keyFD int
 	)
 	cmd := &cobra.Command{
-		Use:   "add NAME --kind KIND",
+		Use:   "add NAME {--kind KIND | --preset PRESET}",
 		Short: "Store a credential and say what it may be used for",
 		Long: `Store a credential and say what it may be used for. The value is asked for at the
 terminal, or read from stdin where that is no terminal (to its end, one trailing
-newline dropped). It can't be read back.`,
+newline dropped). It can't be read back.
+` + httpKinds,
 		Example: `  sp secret add github --kind bearer --allow 'GET,POST https://api.github.com/repos/**' < token
+  sp secret add github --preset github < token
   sp secret add deploy-key --kind ssh-key < id_ed25519`,
 		Args: exactly("NAME"),
 	}
 	ask := a.asker(cmd)
 	f, r := cmd.Flags(), &args.Rules
-	f.StringVar(&args.Kind, "kind", "", "bearer, basic, header or ssh-key")
+	f.StringVar(&args.Kind, "kind", "", "how the value is sent: see above")
 	f.StringVar(&args.Account, "account", "", "`LABEL` of the account this belongs to, shown on cards")
 	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
-	f.StringArrayVar(&r.Allow, "allow", nil, "`RULE`: METHODS ORIGIN/PATH-PATTERN; * is one segment, ** the rest (repeatable)")
-	f.StringArrayVar(&r.AllowHeader, "allow-header", nil, "a header the agent may set: `NAME[=PATTERN]` (repeatable)")
-	f.StringArrayVar(&r.AllowNetwork, "allow-network", nil, "a private or loopback network it may reach: `CIDR`, as in 127.0.0.1/32 (repeatable)")
-	f.BoolVar(&r.AllowHTTP, "allow-http", false, "rules may say http:// also for hosts other than loopback")
-	f.StringVar(&r.Username, "username", "", "basic: the user's `NAME`")
-	f.StringVar(&r.Header, "header", "", "header: the header's `NAME`")
-	f.StringVar(&r.Format, "format", "", "header: its value, %s standing for the secret, as in 'token %s'")
-	f.StringVar(&r.Scrub, "scrub", "", "on (default) or off: mask the secret in answers")
-	f.StringVar(&r.IdempotencyHeader, "idempotency-header", "", "the header in which the service takes an idempotency key: `NAME`")
-	f.StringVar(&r.JobID, "job-id", "", "where a write's answer names the remote job it started: `json:/id`, header:NAME or location")
-	f.StringVar(&r.JobStatus, "job-status", "", "the request that asks for a job: 'GET `PATH`', with {id} as one segment")
-	f.StringVar(&r.JobCancel, "job-cancel", "", "the request that cancels a job: 'DELETE `PATH`', with {id} as one segment")
+	httpFlags(cmd, r)
+	f.StringVar(&args.Preset, "preset", "", "fill in what is known of a service: its `NAME`, see \"sp secret presets\"")
+	f.StringVar(&args.Site, "site", "", "with --preset: the service's `HOST`, where it is not the usual one")
 	f.StringVar(&ca, "ca", "", "trust the certificates in `FILE` (PEM) for this credential's origins")
 	f.IntVar(&keyFD, "key-passphrase-fd", -1, "ssh-key: read the key file's passphrase from descriptor `N`")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		args.Name = words[0]
-		if args.Kind == "" {
-			return usage("--kind is missing")
+		if args.Kind == "" && args.Preset == "" {
+			return usage("--kind is missing, or --preset")
+		}
+		if args.Site != "" && args.Preset == "" {
+			return usage("--site belongs to --preset")
 		}
 		if keyFD >= 0 && args.Kind != "ssh-key" {
 			return usage("--key-passphrase-fd belongs to --kind ssh-key")
@@ -97,7 +93,7 @@ func (a *app) addSecret(ctx context.Context, ask *asker, args api.CredentialArgs
 			return err
 		}
 	}
-	value, err := a.value(ctx, args.Name+" (value): ", args.Kind == "ssh-key")
+	value, err := a.value(ctx, args.Name+" (value): ", slices.Contains([]string{"ssh-key", "github-app", "mtls"}, args.Kind))
 	if err != nil {
 		return err
 	}
