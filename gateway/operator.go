@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -32,8 +33,10 @@ type opRequest struct {
 	args  []byte
 	salt  []byte
 	value []byte
+	file  io.Reader // where the route takes one: what follows the line, not yet read
 	proof *api.Proof
-	who   string // how the log names the operator: by proof, never by name
+	keys  []api.Proof // further keys
+	who   string      // how the log names the operator: by proof, never by name
 }
 
 // opHandler answers one verb. Its error becomes the table's status.
@@ -43,8 +46,8 @@ type opHandler func(r opRequest) (any, error)
 func (g *Gateway) handlers() map[string]opHandler {
 	return map[string]opHandler{
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
-		api.PathPassphrase: g.opPassphrase,
-		api.PathSlotList:   g.opSlotList, api.PathSlotAdd: g.opSlotAdd, api.PathSlotRemove: g.opSlotRemove,
+		api.PathPassphrase: g.opPassphrase, api.PathRekey: g.opRekey, api.PathBackup: g.opBackup, api.PathRestore: g.opRestore,
+		api.PathSlotList: g.opSlotList, api.PathSlotAdd: g.opSlotAdd, api.PathSlotRemove: g.opSlotRemove,
 		api.PathRelease: g.opRelease, api.PathApply: g.opApply,
 		api.PathWitnessAdd: g.opWitnessAdd, api.PathWitnessList: g.opWitnessList, api.PathWitnessRemove: g.opWitnessRemove,
 		api.PathActionResolve: g.opActionResolve,
@@ -148,10 +151,14 @@ func (g *Gateway) verb(route api.Route, h opHandler) http.HandlerFunc {
 		if c, ok := r.Context().Value(peerKey{}).(*opConn); ok {
 			defer c.working.Store(false)
 		}
-		req, err := g.readOperator(route, r)
+		req, err := g.readOperator(route, w, r)
 		if err == nil {
 			var out any
 			if out, err = h(req); err == nil {
+				if f, ok := out.(*spooled); ok {
+					f.send(w)
+					return
+				}
 				w.Header().Set("Content-Type", "application/json")
 				w.Write(encode(out))
 				return
@@ -161,49 +168,76 @@ func (g *Gateway) verb(route api.Route, h opHandler) http.HandlerFunc {
 		if e.Code == "internal" {
 			g.complain(route.Path, err) // the operator is not told its words
 		}
+		if req.file != nil {
+			io.CopyN(io.Discard, req.file, fileDrain)
+		}
 		fail(w, e)
 	}
 }
 
-func (g *Gateway) readOperator(route api.Route, r *http.Request) (opRequest, error) {
-	limit := int64(api.FrameLimit)
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return opRequest{}, api.Fail("invalid_request", "the request's body ended early")
-	}
+func (g *Gateway) readOperator(route api.Route, w http.ResponseWriter, r *http.Request) (opRequest, error) {
+	line, value, file, err := readBody(route, w, r)
 	if c, ok := r.Context().Value(peerKey{}).(*opConn); ok {
-		c.working.Store(true)
+		if file == nil {
+			c.working.Store(true)
+		} else {
+			file = atEnd{file, func() { c.working.Store(true) }}
+		}
 	}
-	if int64(len(body)) > limit {
-		return opRequest{}, api.Fail("frame_too_large", "")
+	if err != nil {
+		return opRequest{file: file}, err
 	}
-	line, value, _ := bytes.Cut(body, []byte("\n"))
 	var e api.Envelope
 	if fault := decode(line, &e); fault != nil {
-		return opRequest{}, fault
+		return opRequest{file: file}, fault
 	}
+	req := opRequest{ctx: r.Context(), args: e.Args, salt: e.Salt, value: value, file: file, proof: e.Proof, keys: e.Keys, who: "unproved"}
+	return req, g.prove(route, &req)
+}
+
+// readBody is the envelope's line and what follows it, as the route takes it.
+func readBody(route api.Route, w http.ResponseWriter, r *http.Request) (line, value []byte, file io.Reader, err error) {
+	if route.File {
+		body := bufio.NewReaderSize(patient{Reader: r.Body, c: http.NewResponseController(w)}, 64<<10)
+		line, err = readLine(body)
+		return line, nil, body, err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, api.FrameLimit+1))
+	switch {
+	case err != nil:
+		return nil, nil, nil, api.Fail("invalid_request", "the request's body ended early")
+	case len(body) > api.FrameLimit:
+		return nil, nil, nil, api.Fail("frame_too_large", "")
+	}
+	line, value, _ = bytes.Cut(body, []byte("\n"))
 	if !route.Value && len(value) > 0 {
-		return opRequest{}, api.Fail("invalid_request", "this command takes no value")
+		return nil, nil, nil, api.Fail("invalid_request", "this command takes no value")
 	}
-	req := opRequest{ctx: r.Context(), args: e.Args, salt: e.Salt, value: value, proof: e.Proof, who: "unproved"}
+	return line, value, nil, nil
+}
+
+// prove checks a request's proof, where its route wants one.
+func (g *Gateway) prove(route api.Route, req *opRequest) error {
 	if !route.Proof {
-		return req, nil
+		return nil
 	}
-	if e.Proof == nil || e.Proof.Value == "" && e.Proof.Kind != "keychain" {
-		return opRequest{}, api.Fail("proof_required", "")
+	if req.proof == nil || req.proof.Value == "" && req.proof.Kind != "keychain" {
+		return api.Fail("proof_required", "")
 	}
-	if strings.ContainsFunc(e.Proof.Value, unicode.IsControl) {
-		return opRequest{}, api.Fail("proof_wrong", "a passphrase holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
+	for _, k := range append(req.keys, *req.proof) {
+		if strings.ContainsFunc(k.Value, unicode.IsControl) {
+			return api.Fail("proof_wrong", "a passphrase holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
+		}
 	}
-	req.who = e.Proof.Kind
+	req.who = req.proof.Kind
 	switch route.Path {
-	case api.PathInit, api.PathUnlock, api.PathRelease, api.PathPassphrase, api.PathSlotAdd, api.PathSlotRemove:
-		return req, nil // these open a slot themselves
+	case api.PathInit, api.PathUnlock, api.PathRelease, api.PathPassphrase, api.PathSlotAdd, api.PathSlotRemove, api.PathRekey, api.PathRestore:
+		return nil // these open a slot themselves
 	}
 	if err := g.ready(); err != nil {
-		return opRequest{}, err
+		return err
 	}
-	return req, g.proof.Verify(r.Context(), e.Proof, route.Path, e.Args)
+	return g.proof.Verify(req.ctx, req.proof, route.Path, req.args)
 }
 
 // checked returns the request's value if it is the one that args (and so the proof) speak of.

@@ -15,18 +15,40 @@ import (
 // recover opens the log beside a vault that exists, and makes both say the same: what a crash left open is told as
 // unresolved, what it left untold is told, and every grant is void. It works while the vault is locked.
 func (g *Gateway) recover(ctx context.Context) error {
+	left, err := g.openLog()
+	if err != nil || g.log.w.Load() == nil {
+		return err
+	}
+	if err := g.reconcile(ctx, left); err != nil {
+		return err
+	}
+	return g.toldStart(ctx, left)
+}
+
+// toldStart tells that this gateway goes on with the log.
+func (g *Gateway) toldStart(ctx context.Context, left []auditlog.Record) error {
+	return g.log.note(ctx, "", event.GatewayStarted{Version: g.cfg.Version, ProcessID: os.Getpid(), Recovered: len(left)})
+}
+
+// openLog opens the log and returns the intents that have no result. A log that can't be used quarantines the vault.
+func (g *Gateway) openLog() (left []auditlog.Record, err error) {
 	w, left, err := auditlog.Open(g.cfg.Home.Log(), g.logOptions())
 	if errors.Is(err, auditlog.ErrNoLog) {
 		// Nothing can be recorded, so nothing is done: only the operator's word makes a new log beside this vault.
-		return g.withoutLog("its audit log is gone: put the folder back, or accept that with `sp vault release --accept-log-head`")
+		return nil, g.withoutLog("its audit log is gone: put the folder back, or accept that with `sp vault release --accept-log-head`")
 	}
 	if _, tampered := errors.AsType[*auditlog.TamperError](err); tampered || errors.Is(err, auditlog.ErrTruncated) {
-		return g.withoutLog(err.Error() + ": look with `sp audit verify` and put the folder back, or keep it aside and begin a new log with `sp vault release --accept-log-head`")
+		return nil, g.withoutLog(err.Error() + ": look with `sp audit verify` and put the folder back, or keep it aside and begin a new log with `sp vault release --accept-log-head`")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g.log.w.Store(w)
+	return left, nil
+}
+
+// reconcile makes database and log say the same.
+func (g *Gateway) reconcile(ctx context.Context, left []auditlog.Record) error {
 	if err := g.compareAnchor(ctx); err != nil {
 		return err
 	}
@@ -46,7 +68,7 @@ func (g *Gateway) recover(ctx context.Context) error {
 	if err := g.voidRows(ctx); err != nil {
 		return fmt.Errorf("void grants: %w", err)
 	}
-	return g.log.note(ctx, "", event.GatewayStarted{Version: g.cfg.Version, ProcessID: os.Getpid(), Recovered: len(left)})
+	return nil
 }
 
 // voidRows ends every grant's row; a run that was active by one is pending.

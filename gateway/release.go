@@ -27,9 +27,9 @@ func (g *Gateway) release(ctx context.Context, key vault.Key, operator string, a
 	}
 	done := event.VaultReleased{Reason: g.vault.Reason(), Operator: operator, AcceptedLog: acceptLog}
 	g.vault.Release()
-	var accept func() error
+	o := opening{done: func() event.Event { return done }}
 	if acceptLog {
-		accept = func() (err error) {
+		o.accept = func() (err error) {
 			if done.LogSeen, _, _, err = g.db.Anchor(ctx); err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (g *Gateway) release(ctx context.Context, key vault.Key, operator string, a
 			return g.acceptHead(ctx)
 		}
 	}
-	err := g.openVault(ctx, key, accept, func() event.Event { return done })
+	err := g.openVault(ctx, key, &o)
 	if err != nil && g.vault.State() == vault.Locked {
 		g.vault.Quarantine(done.Reason) // not by a wrong passphrase
 	}

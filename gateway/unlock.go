@@ -24,12 +24,19 @@ func (g *Gateway) unlock(ctx context.Context, key vault.Key, operator string) er
 	case vault.Ready:
 		return wrongIs(g.vault.Check(ctx, key)) // already open, and whoever asks may know
 	}
-	return g.openVault(ctx, key, nil, func() event.Event { return event.VaultUnlocked{Operator: operator} })
+	return g.openVault(ctx, key, &opening{done: func() event.Event { return event.VaultUnlocked{Operator: operator} }})
 }
 
-// openVault is unlock's work, and release's: accept, if not nil, stands in the place of comparing vault and log. done is
-// what is recorded in the end. g.door is held.
-func (g *Gateway) openVault(ctx context.Context, key vault.Key, accept func() error, done func() event.Event) error {
+// opening is how a vault is opened: by unlock, by release or after a restore.
+type opening struct {
+	accept   func() error       // if not nil, stands in the place of comparing vault and log
+	restored bool               // a backup is in place: what no key of it opens in the log is passed over
+	passed   int                // so many records
+	done     func() event.Event // what is recorded in the end
+}
+
+// openVault is unlock's work, and release's, and restore's. g.door is held.
+func (g *Gateway) openVault(ctx context.Context, key vault.Key, o *opening) error {
 	if err := g.vault.Unlock(ctx, key); err != nil {
 		if errors.Is(err, vault.ErrQuarantined) {
 			return g.quarantined(ctx, g.vault.Reason())
@@ -40,9 +47,9 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, accept func() er
 	defer g.authority.Unlock()
 	g.opening.Store(true)
 	defer g.opening.Store(false)
-	err := g.rebuild(ctx, accept)
+	err := g.rebuild(ctx, o)
 	if err == nil {
-		err = g.log.note(ctx, "", done())
+		err = g.log.note(ctx, "", o.done())
 	}
 	if err != nil {
 		g.vault.Lock() // a quarantined one stays so
@@ -62,9 +69,9 @@ func (g *Gateway) quarantined(ctx context.Context, reason string) error {
 
 // rebuild replays the log's own parts into the actions table, tells the sealed outbox, compares the two lower bounds,
 // and takes runs and unresolved writes into memory. g.authority is held.
-func (g *Gateway) rebuild(ctx context.Context, accept func() error) error {
-	if accept != nil {
-		if err := accept(); err != nil {
+func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
+	if o.accept != nil {
+		if err := o.accept(); err != nil {
 			return err
 		}
 	}
@@ -75,11 +82,11 @@ func (g *Gateway) rebuild(ctx context.Context, accept func() error) error {
 	if err := g.drain(ctx); err != nil {
 		return err
 	}
-	todo, err := g.redo(ctx)
+	todo, err := g.redo(ctx, o.restored)
 	if err != nil {
 		return fmt.Errorf("replay the log: %w", err)
 	}
-	if accept == nil {
+	if o.passed = todo.passed; o.accept == nil {
 		// Before anything is written: what was replayed is not looked at again.
 		reason, err := g.bounds(ctx, todo.counter)
 		if err != nil {
@@ -118,10 +125,12 @@ type replayed struct {
 	rows    []store.Action
 	upto    uint64 // the last record looked at
 	counter uint64 // the highest manifest counter named
+	passed  int    // records whose own part no key of this vault opens
 }
 
-// redo reads own parts after the applied position; it writes nothing.
-func (g *Gateway) redo(ctx context.Context) (replayed, error) {
+// redo reads own parts after the applied position; it writes nothing. A restored vault may be older than a rekey that
+// sealed some: those are passed over, and only the log's readers know what they tell.
+func (g *Gateway) redo(ctx context.Context, restored bool) (replayed, error) {
 	applied, err := g.db.Applied(ctx)
 	if err != nil {
 		return replayed{}, err
@@ -134,6 +143,10 @@ func (g *Gateway) redo(ctx context.Context) (replayed, error) {
 		}
 		out.upto = max(out.upto, r.Seq)
 		o, err := g.openOwn(r)
+		if err != nil && restored {
+			out.passed++
+			continue
+		}
 		if err != nil {
 			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
@@ -232,16 +245,27 @@ func (g *Gateway) redoJob(ctx context.Context, row *store.Action, r auditlog.Rec
 func (g *Gateway) lock(ctx context.Context, operator, reason string) error {
 	g.door.Lock()
 	defer g.door.Unlock()
+	return g.lockNow(ctx, operator, reason)
+}
+
+// lockNow is lock's work. g.door is held.
+func (g *Gateway) lockNow(ctx context.Context, operator, reason string) error {
 	switch g.vault.State() {
 	case vault.Absent:
 		return api.Fail("vault_absent", "")
 	case vault.Locked, vault.Quarantined:
 		return nil
 	}
+	ctx = context.WithoutCancel(ctx)
 	moved, err := g.shutGate(ctx, "vault_locked")
 	g.authority.Lock()
 	defer g.authority.Unlock() // whoever changes the vault holds it, so none of them meets a vault that is going
-	err = errors.Join(err, g.lose(ctx, []event.Event{event.VaultLocked{Operator: operator, Reason: reason}}, g.endAll("vault_locked", moved)))
+	return errors.Join(err, g.closeVault(ctx, operator, reason, moved))
+}
+
+// closeVault records that the vault is closed, and wipes its key whatever becomes of that. The gate is shut, and g.authority held.
+func (g *Gateway) closeVault(ctx context.Context, operator, reason string, moved []*run) error {
+	err := g.lose(ctx, []event.Event{event.VaultLocked{Operator: operator, Reason: reason}}, g.endAll("vault_locked", moved))
 	err = errors.Join(err, g.anchor(ctx), g.log.w.Load().Identify(nil))
 	g.vault.Lock()
 	return err

@@ -28,19 +28,20 @@ const (
 
 // Backup writes the whole database, as of the moment of the call, as an age
 // file. No passphrase is asked for: the vault is ready. w has a whole backup
-// only if the error is nil. ErrLocked.
-func (v *Vault) Backup(ctx context.Context, w io.Writer) error {
-	if err := v.backup(ctx, w); err != nil {
-		return fmt.Errorf("back up vault: %w", err)
+// only if the error is nil. It returns whose moment that was. ErrLocked.
+func (v *Vault) Backup(ctx context.Context, w io.Writer) (Moved, error) {
+	in, src, err := v.moment(ctx)
+	if err == nil {
+		err = in.backup(ctx, w, src)
 	}
-	return nil
+	if err != nil {
+		return Moved{}, fmt.Errorf("back up vault: %w", err)
+	}
+	return in.moved(), nil
 }
 
-func (v *Vault) backup(ctx context.Context, w io.Writer) error {
-	in, src, err := v.moment(ctx)
-	if err != nil {
-		return err
-	}
+// backup seals src, and ends with it and with in's keys.
+func (in *interior) backup(ctx context.Context, w io.Writer, src io.ReadCloser) error {
 	defer src.Close()
 	defer in.keys.wipe()
 	to := []age.Recipient{slotHolders{in}}
@@ -168,19 +169,23 @@ func openBackup(r io.Reader, k Key) (*keys, io.Reader, error) {
 	return o.keys, src, nil
 }
 
-// CheckBackup says whether k opens a backup, from its header alone. It shares
-// Unlock's one attempt at a time. ErrWrongKey; ErrInvalid: it is no backup.
-func (v *Vault) CheckBackup(ctx context.Context, r io.Reader, k Key) error {
+// CheckBackup says of which vault a backup is that k opens, and reads all of it;
+// what its database holds is another matter. It shares Unlock's one attempt at a
+// time. ErrWrongKey; ErrInvalid: it is no whole backup.
+func (v *Vault) CheckBackup(ctx context.Context, r io.Reader, k Key) (vaultID string, err error) {
 	if err := v.begin(ctx); err != nil {
-		return fmt.Errorf("check backup: %w", err)
+		return "", fmt.Errorf("check backup: %w", err)
 	}
 	defer v.end()
-	keys, _, err := openBackup(r, k)
-	keys.wipe()
+	keys, src, err := openBackup(r, k)
 	if err != nil {
-		return fmt.Errorf("check backup: %w", err)
+		return "", fmt.Errorf("check backup: %w", err)
 	}
-	return nil
+	defer keys.wipe()
+	if _, err := io.Copy(io.Discard, reader{ctx, src}); err != nil {
+		return "", fmt.Errorf("check backup: %w: %w", ErrInvalid, err)
+	}
+	return keys.vault.String(), nil
 }
 
 // limited reads no more than left bytes; -1: all.

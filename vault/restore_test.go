@@ -13,7 +13,7 @@ import (
 func backup(t testing.TB, v *vault.Vault) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := v.Backup(t.Context(), &b); err != nil {
+	if _, err := v.Backup(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -59,7 +59,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		t.Errorf("the vault itself: %v, %v", err, v.State())
 	}
 	v.Lock()
-	if err := v.Backup(t.Context(), io.Discard); !errors.Is(err, vault.ErrLocked) {
+	if _, err := v.Backup(t.Context(), io.Discard); !errors.Is(err, vault.ErrLocked) {
 		t.Errorf("backup of a locked vault: %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestRestoreOver(t *testing.T) {
 		p := o
 		p.Proof = tt.proof
 		opens := name == "the backup's passphrase alone" || name == "wrong for the one that's there"
-		if err := v.CheckBackup(t.Context(), bytes.NewReader(b), tt.k); opens != (err == nil) || !opens && !errors.Is(err, vault.ErrWrongKey) {
+		if _, err := v.CheckBackup(t.Context(), bytes.NewReader(b), tt.k); opens != (err == nil) || !opens && !errors.Is(err, vault.ErrWrongKey) {
 			t.Errorf("%s: its header: %v", name, err)
 		}
 		if _, err := restore(t, v, b, tt.k, p); !errors.Is(err, tt.want) || v.State() != vault.Quarantined || m.counter != counter {

@@ -16,6 +16,7 @@ type Envelope struct {
 	Proof *Proof         `json:"proof,omitempty"`
 	Args  jsontext.Value `json:"args,omitempty"`
 	Salt  []byte         `json:"salt,omitempty"`
+	Keys  []Proof        `json:"keys,omitempty"` // vault/rekey: the other passphrases; vault/restore: the backup's own key
 }
 
 // Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against
@@ -47,6 +48,7 @@ type Route struct {
 	Path  string // below OperatorPrefix
 	Proof bool   // needs the operator's proof
 	Value bool   // bytes follow the envelope's line
+	File  bool   // a file follows it, as it is: args hold its length and SHA-256
 }
 
 // Paths of the operators' door. Each comment names args -> answer.
@@ -56,10 +58,6 @@ const (
 	PathUnlock            = "vault/unlock"       // {} -> Status
 	PathLock              = "vault/lock"         // {} -> Status
 	PathRelease           = "vault/release"      // ReleaseArgs -> Status; leaves quarantine
-	PathPassphrase        = "vault/passphrase"   // PassphraseArgs + value -> AddedSlot
-	PathSlotList          = "slot/list"          // {} -> []Slot
-	PathSlotAdd           = "slot/add"           // SlotArgs + value -> AddedSlot
-	PathSlotRemove        = "slot/remove"        // IDArgs -> {}
 	PathApply             = "settings/apply"     // ApplyArgs + TOML -> []Change
 	PathStop              = "gateway/stop"       // {} -> {}
 	PathCredentialAdd     = "credential/add"     // CredentialArgs + value -> Credential
@@ -96,7 +94,8 @@ const (
 // Routes is the operators' door's table. Deny, revoke and lock need no proof: losing authority is always allowed.
 var Routes = []Route{
 	{Path: PathStatus}, {Path: PathInit, Proof: true}, {Path: PathUnlock, Proof: true}, {Path: PathLock}, {Path: PathStop},
-	{Path: PathPassphrase, Proof: true, Value: true}, {Path: PathSlotList},
+	{Path: PathPassphrase, Proof: true, Value: true}, {Path: PathRekey, Proof: true},
+	{Path: PathBackup, Proof: true}, {Path: PathRestore, Proof: true, File: true}, {Path: PathSlotList},
 	{Path: PathSlotAdd, Proof: true, Value: true}, {Path: PathSlotRemove, Proof: true},
 	{Path: PathRelease, Proof: true}, {Path: PathApply, Proof: true, Value: true},
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},

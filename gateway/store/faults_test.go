@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 			_, err := v.Rekey(t.Context(), []vault.Key{key()}, quick, nil)
 			return err
 		},
-		"backup": func() error { return v.Backup(t.Context(), &bytes.Buffer{}) },
+		"backup": func() error { _, err := v.Backup(t.Context(), &bytes.Buffer{}); return err },
 	}
 	for name, f := range ways {
 		err := f()
@@ -154,7 +154,8 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rekey := v.Rekey(t.Context(), []vault.Key{key()}, quick, nil)
-	for name, err := range map[string]error{"rekey": rekey, "backup": v.Backup(t.Context(), &bytes.Buffer{}),
+	_, backup := v.Backup(t.Context(), &bytes.Buffer{})
+	for name, err := range map[string]error{"rekey": rekey, "backup": backup,
 		"drop": v.Drop(t.Context(), vault.Credentials, "alpha", nil)} {
 		if err == nil || errors.Is(err, vault.ErrConflict) {
 			t.Errorf("%s: %v", name, err)

@@ -155,7 +155,7 @@ func scene(t *testing.T) (path, recovery string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := v.Backup(t.Context(), f); err != nil {
+	if _, err := v.Backup(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

@@ -21,7 +21,7 @@ const roomy = 64 << 20
 func backup(t testing.TB, v *vault.Vault) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := v.Backup(t.Context(), &b); err != nil {
+	if _, err := v.Backup(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
