@@ -87,6 +87,7 @@ type Caller struct {
 	Run        string
 	Epoch      string
 	State      EpochState
+	Suspended  bool // its program was exchanged on disk, and the operator wants a restart for that
 }
 
 // Catalog is what a supervised server's tools claim to be, as fingerprints. An unsupervised caller has the zero value.
@@ -162,6 +163,7 @@ type Grant struct {
 	Counted     bool
 	State       GrantState
 	Version     uint64 // of the credential that was approved; another one is not covered
+	Weak        bool   // a weak caller may use it like a strong one: the operator accepted that on its card
 }
 
 // Approval is one human yes to one card, reserved for one call.

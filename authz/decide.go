@@ -89,6 +89,8 @@ func epochCurrent(f *Facts) Reason {
 		return NotAuthorized
 	case c.State != Live:
 		return ReasonEpochEnded
+	case c.Suspended:
+		return ServerSuspended
 	case stale && cover(f) < 0:
 		return AuthorizationStale
 	case f.Catalog.Shown != f.Catalog.Current:
@@ -136,7 +138,7 @@ func authorized(f *Facts) Decision {
 		return ask(f)
 	}
 	d := Decision{Verdict: Allow, Reason: ReasonGranted, Grant: f.Grants[g].ID}
-	if eachUse(f) {
+	if eachUse(f, &f.Grants[g]) {
 		if !approved(f) {
 			return ask(f)
 		}
@@ -157,7 +159,8 @@ func ask(f *Facts) Decision {
 }
 
 // cover returns the index of the grant that admits the request, or -1. Of several the narrowest is spent, so that less
-// stays behind: one for this plan alone, then a counted one, then the first. A run that is not active has no live grant,
+// stays behind: one for this plan alone, then a counted one, then the first; of two like that a weak caller takes the one
+// given to it as weak. A run that is not active has no live grant,
 // whatever the list says.
 func cover(f *Facts) int {
 	best, width := -1, 3
@@ -172,7 +175,7 @@ func cover(f *Facts) int {
 		} else if g.Counted {
 			w = 1
 		}
-		if w < width {
+		if w < width || w == width && f.Caller.Identity == Weak && g.Weak {
 			best, width = i, w
 		}
 	}
@@ -188,15 +191,16 @@ func (g *Grant) admits(f *Facts) bool {
 		g.Version == q.Version &&
 		(g.Digest == "" || g.Digest == q.Digest) &&
 		g.Contract == f.Catalog.Contract &&
+		(f.Caller.Identity != Weak || q.Effect == Read || g.Weak) &&
 		(!g.Counted || g.Uses > 0) &&
 		!f.Now.Past(g.Ends)
 }
 
 // eachUse is rung 9: must a person have said yes to this very call, even inside a grant?
-func eachUse(f *Facts) bool {
+func eachUse(f *Facts, g *Grant) bool {
 	q := f.Request
 	return q.Confirm != ConfirmNever || q.AlwaysAsk || q.UnresolvedEffect ||
-		f.Caller.Identity == Weak
+		f.Caller.Identity == Weak && !g.Weak
 }
 
 // approved reports whether the reserved approval is for exactly this call.

@@ -119,6 +119,7 @@ func failures() []failing {
 		{4, "replaced, catalog known", AuthorizationStale, Deny, func(f *Facts) { f.Caller.State, f.Approved = CatalogReady, "ep_0" }},
 		{4, "another epoch is approved", AuthorizationStale, Deny, func(f *Facts) { first(f).Epoch, f.Approved = "ep_0", "ep_0" }},
 		{4, "never approved", NotAuthorized, Deny, func(f *Facts) { f.Caller.State, f.Approved = CatalogReady, "" }},
+		{4, "program exchanged on disk", ServerSuspended, Deny, func(f *Facts) { f.Caller.Suspended = true }},
 		{4, "catalog not refetched", CatalogStale, Deny, func(f *Facts) { f.Catalog.Shown = "sha256:c1" }},
 		{5, "no rule", RuleMismatch, Deny, func(f *Facts) { f.Request.Bound = false }},
 		{5, "no target", TargetUnknown, Deny, func(f *Facts) { f.Request.Bound, f.Request.Unbound = false, TargetUnknown }},
@@ -156,7 +157,7 @@ func failures() []failing {
 		{9, "too many cards", RateLimited, Deny, func(f *Facts) { f.Approval, f.Load.Asks = Approval{}, 32 }},
 		use("raw shell", func(f *Facts) { f.Request.AlwaysAsk = true }),
 		use("same effect unresolved", func(f *Facts) { f.Request.UnresolvedEffect = true }),
-		use("weak", func(f *Facts) { f.Caller.Identity = Weak }),
+		{8, "weak, a write", NotAuthorized, Ask, func(f *Facts) { f.Caller.Identity = Weak }},
 		approval("not reserved", func(a *Approval) { a.Reserved = false }),
 		approval("no id", func(a *Approval) { a.ID = "" }),
 		approval("another run's", func(a *Approval) { a.Run = "run_2" }),
@@ -168,22 +169,36 @@ func failures() []failing {
 	}
 }
 
-// A weak caller asks for each use, whatever it does; a yes to this very call is enough.
-func TestWeakAsksEachUse(t *testing.T) {
+// A weak caller asks for each read; its writes want a grant that was given to it as weak, which also spares it the asking.
+func TestWeak(t *testing.T) {
 	for _, e := range []Effect{EffectUnknown, Read, Write, Destructive} {
-		f := allowed()
-		f.Caller.Identity, f.Request.Confirm, f.Request.Effect = Weak, ConfirmNever, e
-		if got := Decide(f); got.Verdict != Allow || got.Approval != "ap_1" {
-			t.Errorf("%s with an approval: %+v", e, got)
+		for _, given := range []bool{false, true} {
+			for _, yes := range []bool{false, true} {
+				f := allowed()
+				f.Caller.Identity, f.Request.Confirm, f.Request.Effect = Weak, ConfirmNever, e
+				f.Grants[0].Weak = given
+				if !yes {
+					f.Approval = Approval{}
+				}
+				want := Ask
+				if given || e == Read && yes {
+					want = Allow
+				}
+				if got := Decide(f); got.Verdict != want || (got.Approval != "") != (want == Allow && !given) {
+					t.Errorf("%s, given as weak %v, approved %v: %+v", e, given, yes, got)
+				}
+				f.Caller.Identity = Contained
+				if got := Decide(f); got.Verdict != Allow || got.Approval != "" {
+					t.Errorf("%s, contained: %+v", e, got)
+				}
+			}
 		}
-		f.Approval = Approval{}
-		if got := Decide(f); got.Verdict != Ask {
-			t.Errorf("%s without: %+v", e, got)
-		}
-		f.Caller.Identity = Contained
-		if got := Decide(f); got.Verdict != Allow {
-			t.Errorf("%s, contained: %+v", e, got)
-		}
+	}
+	// What the credential itself asks for, it asks of a grant given as weak too.
+	f := allowed()
+	f.Caller.Identity, f.Grants[0].Weak, f.Approval = Weak, true, Approval{}
+	if got := Decide(f); got.Verdict != Ask {
+		t.Errorf("click: %+v", got)
 	}
 }
 
@@ -279,6 +294,8 @@ func TestForgottenFact(t *testing.T) {
 		"Grants[0].Ends", "Grants[0].Ends.Wall", "Grants[0].Ends.Boot", "Approval.Ends", "Approval.Ends.Wall", "Approval.Ends.Boot", // no end
 		"Load.InFlight", "Load.Total", "Load.Asks", // nothing going on
 		"Approval.Passkey", // a click is enough
+		"Caller.Suspended", // it is not
+		"Grants[0].Weak",   // the caller is strong
 		"Load.AskLimit",    // nothing is asked
 	}
 	paths := map[string]bool{}
@@ -339,6 +356,16 @@ func TestNarrowestGrantIsSpent(t *testing.T) {
 		f.Grants = c.grants
 		if got := Decide(f); got.Verdict != Allow || got.Grant != c.want {
 			t.Errorf("got %+v, want %s", got, c.want)
+		}
+	}
+	// Of two alike a weak caller takes the one it need not ask for again.
+	weak := wide
+	weak.ID, weak.Weak = "gr_weak", true
+	for id, want := range map[Identity]string{Weak: "gr_weak", Strong: "gr_wide"} {
+		f := allowed()
+		f.Caller.Identity, f.Request.Effect, f.Grants = id, Read, []Grant{wide, weak}
+		if got := Decide(f); got.Grant != want {
+			t.Errorf("%s: %+v, want %s", id, got, want)
 		}
 	}
 	// Case I15: one use left; after it is taken the second call asks.

@@ -31,7 +31,7 @@ func (c *chooser) facts() Facts {
 		Identified: choose(c, true, true, false), Same: choose(c, true, true, false),
 		Identity: choose(c, Strong, Weak, Contained, IdentityUnknown, 9),
 		Run:      choose(c, testRun, testRun, ""), Epoch: choose(c, testEpoch, testEpoch, "ep_2", ""),
-		State: choose(c, Live, Live, IdentityPending, CatalogReady, EpochEnded, 0, 9),
+		State: choose(c, Live, Live, IdentityPending, CatalogReady, EpochEnded, 0, 9), Suspended: choose(c, false, false, true),
 	}
 	f.Approved = choose(c, testEpoch, "", "ep_2")
 	f.Catalog = Catalog{choose(c, "c", "c", "d"), choose(c, "c", "c", ""), choose(c, "sha256:k", "sha256:k", "")}
@@ -43,14 +43,15 @@ func (c *chooser) facts() Facts {
 	q.AlwaysAsk, q.Unresolved, q.UnresolvedEffect = choose(c, false, false, true), choose(c, false, false, true), choose(c, false, false, true)
 	q.Version, q.AuditDown = choose[uint64](c, 3, 3, 4, 0), choose(c, false, false, true)
 	f.Grants = f.Grants[:0]
-	for range choose(c, 1, 0, 2, 3) {
+	for i := range choose(c, 1, 0, 2, 3) {
 		f.Grants = append(f.Grants, Grant{
-			ID: choose(c, "gr_1", "gr_2", ""), Run: choose(c, testRun, "run_2", ""), Epoch: choose(c, testEpoch, "ep_2", ""),
+			ID: choose(c, []string{"gr_1", "gr_2", "gr_3"}[i], ""), Run: choose(c, testRun, "run_2", ""), Epoch: choose(c, testEpoch, "ep_2", ""),
 			Tools:       choose(c, []string{"http_request"}, []string{"ssh_exec", "http_request"}, nil, []string{""}),
 			Credentials: choose(c, []string{"github"}, []string{"gitlab"}, nil, []string{""}),
 			Digest:      choose(c, "", "sha256:d", "sha256:e"), Contract: choose(c, "sha256:k", ""),
 			Ends: choose(c, at(1), Instant{}, at(0), at(-9)), Uses: choose(c, 1, 0, -1), Counted: choose(c, false, true),
 			State: choose(c, GrantLive, GrantLive, GrantVoid, 9), Version: choose[uint64](c, 3, 0, 4),
+			Weak: choose(c, false, true),
 		})
 	}
 	f.Approval = Approval{
@@ -104,21 +105,23 @@ func check(t *testing.T, f Facts) Decision {
 		must(d.Grant == "" && d.Approval == "", "a listing uses no authority")
 		return d
 	}
-	must(f.Caller.Epoch != "" && f.Caller.State == Live && f.Catalog.Shown == f.Catalog.Current, "the epoch is current")
+	must(f.Caller.Epoch != "" && f.Caller.State == Live && !f.Caller.Suspended && f.Catalog.Shown == f.Catalog.Current, "the epoch is current")
 	must(q.Bound && q.Unbound == "" && q.Tool != "" && q.Digest != "", "the request is bound")
 	must(!q.Unresolved || q.Effect == Read, "no such write is unresolved")
 	if d.Verdict == Ask {
 		return d
 	}
 	must(!q.AuditDown && f.Run == Active, "the log is up and the run active")
+	weak, accepted := f.Caller.Identity == Weak, false
 	must(slices.ContainsFunc(f.Grants, func(g Grant) bool {
+		accepted = g.Weak
 		over := g.Ends != Instant{} && (f.Now == Instant{} || !f.Now.Wall.Before(g.Ends.Wall) || f.Now.Boot >= g.Ends.Boot)
 		return g.ID == d.Grant && g.ID != "" && g.State == GrantLive && g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch &&
 			slices.Contains(g.Tools, q.Tool) && slices.Contains(g.Credentials, q.Credential) &&
 			(g.Digest == "" || g.Digest == q.Digest) && g.Version == q.Version &&
-			g.Contract == f.Catalog.Contract && !(g.Counted && g.Uses < 1) && !over
+			g.Contract == f.Catalog.Contract && (!weak || g.Weak || q.Effect == Read) && !(g.Counted && g.Uses < 1) && !over
 	}), "a live grant of this run and epoch covers the call")
-	loud := q.Confirm != ConfirmNever || q.AlwaysAsk || q.UnresolvedEffect || f.Caller.Identity == Weak
+	loud := q.Confirm != ConfirmNever || q.AlwaysAsk || q.UnresolvedEffect || weak && !accepted
 	must((d.Approval != "") == loud, "an approval is named where one is needed, and only there")
 	if loud {
 		a := f.Approval

@@ -30,6 +30,7 @@ const (
 	AuthorizationStale Reason = "authorization_stale" // 4
 	CatalogStale       Reason = "catalog_stale"
 	ReasonEpochEnded   Reason = "epoch_ended"
+	ServerSuspended    Reason = "server_suspended"
 
 	TargetUnknown Reason = "target_unknown" // 5
 	ActionUnknown Reason = "action_unknown"
@@ -55,7 +56,7 @@ func Reasons() []Reason {
 		PeerUnidentified, PeerReplaced,
 		RunRevoked, RunOrphaned, RunDenied, RunEnded,
 		ReasonVaultAbsent, ReasonVaultLocked, ReasonVaultQuarantined,
-		AuthorizationStale, CatalogStale, ReasonEpochEnded,
+		AuthorizationStale, CatalogStale, ReasonEpochEnded, ServerSuspended,
 		TargetUnknown, ActionUnknown, RuleMismatch, HeaderRefused,
 		OutcomeUnresolved,
 		RateLimited, Busy,
