@@ -36,6 +36,7 @@ func (g *Gateway) opApply(r opRequest) (any, error) {
 		return nil, err
 	}
 	next := applied{Settings: was}
+	next.Settings.Budgets = was.Budgets.orDefault() // a file may name one of them
 	if err := parseApply(file, &next); err != nil {
 		return nil, err
 	}

@@ -2,34 +2,23 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
+	"fmt"
 	"time"
 
 	"sallyport/auditlog/event"
 	"sallyport/authz"
 	"sallyport/gateway/api"
-)
-
-// Budgets of shown cards nest: one per epoch (epoch.cards), two per session leader, eight in all. Further asks wait
-// behind, and are answered by the same grant if it covers them.
-const (
-	sessionCards = 2
-	shownCards   = 8
-	queuedAsks   = 32 // behind one epoch's card
-	waitingCards = 1024
+	"sallyport/gateway/peer"
 )
 
 // card is one question to the operator, bound to one plan of one epoch. It is answered at most once.
 type card struct {
 	shown  api.Approval
-	bytes  []byte // canonical JSON of shown without its own digest: what the answer names
+	bytes  []byte // its RFC 8785 form without its own digest: what the answer names
 	plan   *plan
 	epoch  *epoch
+	ask    *ask
 	ends   authz.Instant
 	answer chan verdict // buffered 1; receives exactly once
 	taken  bool         // under run.mu: its single use is reserved
@@ -44,193 +33,110 @@ func (c *card) approval() authz.Approval {
 		Version: c.plan.authz.Version, Ends: c.ends, Reserved: true}
 }
 
+// weak tells whether the caller's identity is weak; what a yes gives is less then.
+func (c *card) weak() bool { return c.epoch.facts.Identity == peer.Weak }
+
 // newCard writes down what the operator will see.
-func newCard(who caller, p *plan, life time.Duration) *card {
-	ends := after(now(), life)
-	c := &card{plan: p, epoch: who.epoch, ends: ends, answer: make(chan verdict, 1)}
+func (g *Gateway) newCard(who caller, p *plan, a *ask) (*card, error) {
+	ends := after(now(), g.cfg.ApprovalLife)
+	c := &card{plan: p, epoch: who.epoch, ask: a, ends: ends, answer: make(chan verdict, 1)}
 	c.shown = api.Approval{
 		ID: newID("ap_"), AgentRun: who.run.id, ExecutionEpoch: who.epoch.id, Tool: p.tool, Credential: p.authz.Credential,
-		Target: p.authz.Target, Summary: p.summary, Effect: p.authz.Effect.String(), Digest: p.authz.Digest, ExpiresAt: ends.Wall,
-		Agent: agent(who.run.owner.facts), Gaps: p.gaps(),
+		Account: p.account, Confirm: p.authz.Confirm.String(), Target: p.authz.Target, Summary: p.summary,
+		Effect: p.authz.Effect.String(), Digest: p.authz.Digest, ExpiresAt: ends.Wall, Agent: agent(who.run.owner.facts),
+		Origin: g.origin(who), Gaps: p.gaps(), Offers: offers(g.targets(), p, c.weak()), Past: g.past.of(who, p), Reason: p.reason,
 	}
-	c.bytes = encode(c.shown)
-	sum := sha256.Sum256(c.bytes)
-	c.shown.CardDigest = "sha256:" + hex.EncodeToString(sum[:])
-	return c
-}
-
-// cards holds what waits for the operator.
-type cards struct {
-	mu    sync.Mutex
-	open  map[string]*card
-	bySID map[int]int
-	queue map[*epoch]int
-	line  []*place // waiting for room, in the order they came
-}
-
-// place is a card that waits for room. laid is closed once it lies there.
-type place struct {
-	card *card
-	laid chan struct{}
-}
-
-func newCards() *cards {
-	return &cards{open: map[string]*card{}, bySID: map[int]int{}, queue: map[*epoch]int{}}
-}
-
-// list shows the open cards, oldest first.
-func (s *cards) list() []api.Approval {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := []api.Approval{}
-	for _, c := range s.open {
-		out = append(out, c.shown)
+	var err error
+	if c.bytes, err = c.shown.Bytes(); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(out, func(a, b api.Approval) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
-	return out
+	c.shown.CardDigest = api.DigestOf(c.bytes)
+	return c, nil
 }
 
-// take removes an open card for its one answer; nil if it is not open any more.
-func (s *cards) take(id string, digest string) (*card, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.open[id]
-	if c == nil {
-		return nil, false
+// origin is what was observed of the caller besides its run's agent.
+func (g *Gateway) origin(who caller) api.Origin {
+	r := who.run
+	o := api.Origin{Program: api.ProgramNew, RunOpenedAt: r.opened, Launchers: who.epoch.chain.shown, Drift: who.epoch.drift.Load()}
+	if g.past.known(r.owner.facts.ExeDigest) {
+		o.Program = api.ProgramKnown
 	}
-	if digest != "" && c.shown.CardDigest != digest {
-		return nil, true
+	if who.epoch.facts.Identity == peer.Weak {
+		o.Weak = who.epoch.facts.Weak
 	}
-	s.remove(c)
-	return c, true
-}
-
-// remove takes c off the table. mu must be held.
-func (s *cards) remove(c *card) {
-	delete(s.open, c.shown.ID)
-	if sid := c.epoch.facts.SID; s.bySID[sid] > 1 {
-		s.bySID[sid]--
-	} else {
-		delete(s.bySID, sid)
-	}
-	s.fill()
-}
-
-// fill lays down whoever waits and has room, first come first served: a session that is at its budget lets the next one
-// pass. mu must be held.
-func (s *cards) fill() {
-	s.line = slices.DeleteFunc(s.line, func(p *place) bool {
-		sid := p.card.epoch.facts.SID
-		if len(s.open) >= shownCards || s.bySID[sid] >= sessionCards {
-			return false
-		}
-		s.open[p.card.shown.ID] = p.card
-		s.bySID[sid]++
-		close(p.laid)
-		return true
-	})
-}
-
-// expire ends every card that match names, unanswered.
-func (s *cards) expire(match func(*card) bool, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range slices.Collect(maps.Values(s.open)) { // what fill lays down meanwhile decides for itself
-		if match(c) {
-			s.remove(c)
-			c.answer <- verdict{reason}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.epochs {
+		if e != who.epoch && e.state != authz.EpochEnded {
+			o.Others++
 		}
 	}
+	return o
 }
 
-// lay waits until the budgets have room and lays the card down; false when ctx ended first, or too many wait already.
-func (s *cards) lay(ctx context.Context, c *card) bool {
-	p := &place{c, make(chan struct{})}
-	s.mu.Lock()
-	if len(s.line) >= waitingCards {
-		s.mu.Unlock()
-		return false
-	}
-	s.line = append(s.line, p)
-	s.fill()
-	s.mu.Unlock()
-	select {
-	case <-p.laid:
-		return true
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-p.laid: // at the last moment: the card lies there, and its own end takes it away
-		return true
-	default:
-	}
-	s.line = slices.DeleteFunc(s.line, func(x *place) bool { return x == p })
-	return false
-}
-
-// stand lets an ask queue behind its epoch's card; false when too many already do.
-func (s *cards) stand(e *epoch, by int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if by > 0 && s.queue[e] >= queuedAsks {
-		return false
-	}
-	if s.queue[e] += by; s.queue[e] <= 0 {
-		delete(s.queue, e)
-	}
-	return true
-}
-
-// queued is how many asks stand behind an epoch's card, that one included.
-func (s *cards) queued(e *epoch) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.queue[e]
-}
-
-// ask lays a card before the operator and waits for the answer. again decides afresh once the epoch's place is ours:
-// an earlier card's grant may cover this call too. A nil error and a nil card mean that it does.
+// ask lays a card before the operator and waits for the answer. again decides afresh once there is room for it, and when
+// something was decided meanwhile: an earlier card's grant may cover this call too. A nil error and a nil card mean that
+// it does, or that what the call was bound to is gone.
 func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() authz.Decision) (*card, *api.Error) {
-	if !g.cards.stand(who.epoch, 1) {
-		return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
+	if p.authz.Confirm == authz.ConfirmPasskey {
+		return nil, api.Fail("not_authorized", fmt.Sprintf("credential %s wants a passkey for each use, and this gateway takes none yet; the operator may set its confirm to click", p.authz.Credential))
 	}
-	defer g.cards.stand(who.epoch, -1)
+	a, refused := g.cards.join(who.epoch, p)
+	if refused != nil {
+		return nil, refused
+	}
+	defer g.cards.part(a)
 	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.ApprovalLife, errTimeout)
 	defer cancel()
-	select {
-	case who.epoch.cards <- struct{}{}:
-		defer func() { <-who.epoch.cards }()
-	case <-ctx.Done():
-		return nil, askEnded(ctx)
-	}
-	if d := again(); d.Verdict != authz.Ask {
-		return nil, nil
-	}
-	c := newCard(who, p, g.cfg.ApprovalLife)
-	if !g.cards.lay(ctx, c) {
-		if ctx.Err() == nil {
-			return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
+	for waits := true; waits; {
+		select {
+		case <-a.room:
+			waits = false
+		case <-a.poke:
+		case <-a.mute:
+			return nil, mutedAsk()
+		case <-ctx.Done():
+			return nil, askEnded(ctx)
 		}
-		return nil, askEnded(ctx)
+		if d := again(); d.Verdict != authz.Ask {
+			return nil, nil
+		}
 	}
+	c, err := g.newCard(who, p, a)
+	if err != nil {
+		g.complain("write card", err)
+		return nil, api.Fail("internal", "")
+	}
+	g.cards.lay(c)
 	s := c.shown
 	asked := event.ApprovalRequested{Approval: s.ID, Run: s.AgentRun, Epoch: s.ExecutionEpoch, Tool: s.Tool, Credential: s.Credential,
 		Target: s.Target, Digest: s.Digest, CardDigest: s.CardDigest}
 	if err := g.log.note(ctx, s.ID, asked); err != nil {
-		g.cards.expire(func(x *card) bool { return x == c }, "audit_unavailable")
+		g.cards.withdraw(c, "audit_unavailable")
 		return nil, api.Fail("audit_unavailable", "")
 	}
-	if d := again(); d.Verdict != authz.Ask { // lost just before the card lay there for expire to find
-		g.cards.expire(func(x *card) bool { return x == c }, string(d.Reason))
-	}
-	select {
-	case v := <-c.answer:
-		return g.answered(ctx, c, v)
-	case <-ctx.Done():
-		g.cards.expire(func(x *card) bool { return x == c }, askEnded(ctx).Code)
-		return g.answered(ctx, c, <-c.answer) // a yes that came first wins
+	poke(a) // what was lost just before the card lay there, expire did not find
+	return g.awaitAnswer(ctx, c, again)
+}
+
+// awaitAnswer waits for a card's one answer.
+func (g *Gateway) awaitAnswer(ctx context.Context, c *card, again func() authz.Decision) (*card, *api.Error) {
+	for {
+		select {
+		case v := <-c.answer:
+			return g.answered(ctx, c, v)
+		case <-c.ask.poke:
+			switch d := again(); d.Verdict {
+			case authz.Ask:
+			case authz.Allow:
+				g.cards.withdraw(c, "covered")
+			default:
+				g.cards.withdraw(c, string(d.Reason))
+			}
+		case <-ctx.Done():
+			g.cards.withdraw(c, askEnded(ctx).Code)
+			return g.answered(ctx, c, <-c.answer) // a yes that came first wins
+		}
 	}
 }
 
@@ -243,7 +149,7 @@ func (g *Gateway) answered(ctx context.Context, c *card, v verdict) (*card, *api
 		return nil, api.Fail("approval_denied", "")
 	}
 	s := c.shown
-	g.complain("record expired card", g.log.note(ctx, s.ID, event.ApprovalExpired{Approval: s.ID, Run: s.AgentRun, Epoch: s.ExecutionEpoch, Reason: v.reason}))
+	g.complain("record expired card", g.log.note(context.WithoutCancel(ctx), s.ID, event.ApprovalExpired{Approval: s.ID, Run: s.AgentRun, Epoch: s.ExecutionEpoch, Reason: v.reason}))
 	if v.reason == "approval_timeout" {
 		return nil, api.Fail("approval_timeout", "")
 	}
@@ -261,3 +167,11 @@ func askEnded(ctx context.Context) *api.Error {
 }
 
 var callerGone = api.Fail("not_sent", "the caller went away before anything was sent")
+
+// reasonLimit bounds the agent's own words on a card, in bytes.
+const reasonLimit = 512
+
+// lastDenied is how a denied card is told on later ones.
+func lastDenied(c *card, at time.Time) string {
+	return at.Format(time.RFC3339) + " " + cut(firstLine(c.shown.Summary), 160)
+}

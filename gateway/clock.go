@@ -20,9 +20,13 @@ func after(i authz.Instant, d time.Duration) authz.Instant {
 	return authz.Instant{Wall: i.Wall.Add(d), Boot: i.Boot + d}
 }
 
-func boot() time.Duration {
+// boot is the time since the machine started, and awake that without what it slept. Zero: not known.
+func boot() time.Duration  { return read(clockBoot) }
+func awake() time.Duration { return read(clockAwake) }
+
+func read(clock int32) time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(clockBoot, &t); err != nil {
+	if err := unix.ClockGettime(clock, &t); err != nil {
 		return 0
 	}
 	return time.Duration(t.Nano())

@@ -46,7 +46,7 @@ func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk
 			f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
 		}
 	}
-	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight(), AskLimit: queuedAsks}
+	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight()}
 	r := who.run
 	if r == nil {
 		f.Caller.Run = unopened
@@ -55,8 +55,9 @@ func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk
 	f.Run, f.Load.InFlight, f.Caller.Run = r.state, len(r.held), r.id
 	if e := who.epoch; e != nil {
 		f.Caller.Epoch, f.Caller.State = e.id, e.state
+		f.Caller.Suspended = g.suspends.Load() && e.drift.Load()
 	}
-	f.Load.Asks = g.cards.queued(who.epoch)
+	f.Load.Asks, f.Load.AskLimit = g.cards.asksOf(who.epoch)
 	for _, x := range r.grants {
 		f.Grants = append(f.Grants, x.Grant)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
-	"sallyport/gateway/peer"
 )
 
 // B4: 64 callers flat out. After revoke has returned the run holds nothing, so no write of a request can begin; and
@@ -416,60 +415,5 @@ func TestRevokeEpochAndGrant(t *testing.T) {
 	evs := events(t, r.dir, r.created.ReaderIdentity)
 	if count(evs, "grant_revoked") != 1 || count(evs, "epoch_ended") != 1 {
 		t.Fatalf("log: %v", kinds(evs))
-	}
-}
-
-// I18 and its kind: sessions that fill their budgets do not keep another session's card away for ever, and nobody
-// passes who came later and has no more right.
-func TestCardsAreLaidInTurn(t *testing.T) {
-	s := newCards()
-	session := func(sid int) *card {
-		return &card{shown: api.Approval{ID: newID("ap_")}, epoch: &epoch{facts: peer.Facts{SID: sid}}, answer: make(chan verdict, 1)}
-	}
-	lay := func(c *card) <-chan bool {
-		done := make(chan bool, 1)
-		s.mu.Lock()
-		before := len(s.line) + len(s.open)
-		s.mu.Unlock()
-		go func() { done <- s.lay(t.Context(), c) }()
-		for {
-			s.mu.Lock()
-			there := len(s.line)+len(s.open) > before
-			s.mu.Unlock()
-			if there {
-				return done
-			}
-		}
-	}
-	var first []*card
-	for sid := range 4 {
-		for range sessionCards {
-			c := session(sid)
-			<-lay(c)
-			first = append(first, c)
-		}
-	}
-	greedy := lay(session(0)) // at its session's budget
-	honest := lay(session(9))
-	late := lay(session(9))
-	if l := s.list(); len(l) != shownCards {
-		t.Fatalf("%d cards shown", len(l))
-	}
-	s.take(first[2].shown.ID, "") // of session 1: room for one
-	if !<-honest {
-		t.Fatal("the one who came first and had room was not laid")
-	}
-	s.take(first[0].shown.ID, "") // of session 0
-	if !<-greedy {
-		t.Fatal("session 0 has room again and came before the late one")
-	}
-	select {
-	case <-late:
-		t.Fatal("laid beyond the eight")
-	default:
-	}
-	s.take(first[3].shown.ID, "")
-	if !<-late {
-		t.Fatal("the last was not laid")
 	}
 }

@@ -51,6 +51,9 @@ type Gateway struct {
 	proof     *proof.Passphrase
 	book      *registry
 	cards     *cards
+	past      *past
+	sittings  *sittings
+	unproved  unproved
 	acts      *actions
 	denied    *denials
 	witnesses witnesses
@@ -67,6 +70,7 @@ type state struct {
 	door       sync.Mutex  // one init, unlock, lock or stop at a time
 	authority  sync.Mutex  // keeps the outbox's order and the log's the same
 	open       atomic.Bool // the vault is unlocked, replayed and compared: things may be allowed
+	suspends   atomic.Bool // on_artifact_change: a program exchanged on disk is refused until it starts anew
 	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet
 	unrecorded atomic.Bool // a loss of authority could not be written: nobody is granted anything
 	compiled   atomic.Pointer[targets]
@@ -92,7 +96,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }
 	}
-	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), acts: newActions(), denied: newDenials()}
+	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials()}
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product})
@@ -189,6 +193,7 @@ func (g *Gateway) shut() error {
 // It returns the runs whose grants went with it.
 func (g *Gateway) shutGate(ctx context.Context, reason string) ([]*run, error) {
 	g.open.Store(false)
+	g.endSittings(ctx, func(*sitting) bool { return true }, reason)
 	g.cards.expire(func(*card) bool { return true }, reason)
 	moved := g.voidAll()
 	g.probes.stop()

@@ -20,6 +20,7 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
 	"sallyport/gateway/proof"
 	"sallyport/vault"
 )
@@ -37,6 +38,17 @@ type opRequest struct {
 	proof *api.Proof
 	keys  []api.Proof // further keys
 	who   string      // how the log names the operator: by proof, never by name
+
+	proc    *peer.Process // who sent it; nil only where nobody but this process could have
+	sitting string        // the sitting that proves it, if one does
+}
+
+// peer is the sender as the log keeps it.
+func (r opRequest) peer() event.Peer {
+	if r.proc == nil {
+		return event.Peer{}
+	}
+	return recorded(r.proc.Facts())
 }
 
 // opHandler answers one verb. Its error becomes the table's status.
@@ -56,6 +68,8 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathCredentialTest: g.opCredentialTest, api.PathCredentialPresets: g.opCredentialPresets,
 		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetShow: g.opTargetShow, api.PathTargetRemove: g.opTargetRemove,
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
+		api.PathApprovalTable: g.opApprovalTable, api.PathApprovalMute: g.opApprovalMute, api.PathApprovalUnmute: g.opApprovalUnmute,
+		api.PathSittingOpen: g.opSittingOpen, api.PathSittingClose: g.opSittingClose,
 		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,
 		api.PathEpochRevoke: g.opEpochRevoke, api.PathGrantList: g.opGrantList, api.PathGrantRevoke: g.opGrantRevoke,
 		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathActionCancel: g.opActionCancel, api.PathCheckpoint: g.opCheckpoint,
@@ -218,7 +232,13 @@ func readBody(route api.Route, w http.ResponseWriter, r *http.Request) (line, va
 
 // prove checks a request's proof, where its route wants one.
 func (g *Gateway) prove(route api.Route, req *opRequest) error {
+	if c, ok := req.ctx.Value(peerKey{}).(*opConn); ok {
+		req.proc, _ = c.peer()
+	}
 	if !route.Proof {
+		if takesAway(route.Path) {
+			g.unproved.note(boot())
+		}
 		return nil
 	}
 	if req.proof == nil || req.proof.Value == "" && req.proof.Kind != "keychain" {
@@ -236,6 +256,10 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 	}
 	if err := g.ready(); err != nil {
 		return err
+	}
+	if req.proof.Kind == sittingProof {
+		req.sitting = req.proof.Value
+		return g.sat(req.ctx, *req, route.Path)
 	}
 	return g.proof.Verify(req.ctx, req.proof, route.Path, req.args)
 }

@@ -37,12 +37,9 @@ func (g *Gateway) opApprovalGrant(r opRequest) (any, error) {
 	case g.unrecorded.Load():
 		return nil, api.Fail("not_recorded", "a revocation is not yet recorded; nothing is granted before it is")
 	}
-	c, known := g.cards.take(a.ID, a.CardDigest)
-	switch {
-	case !known:
-		return nil, api.Fail("not_found", "no card of this id waits: it was answered, or its time is over")
-	case c == nil:
-		return nil, api.Fail("invalid_request", "cardDigest: not the card that waits; look at it again")
+	c, err := g.takeCard(r, a)
+	if err != nil {
+		return nil, err
 	}
 	x, err := g.grant(r, c, a)
 	if err != nil {
@@ -50,7 +47,29 @@ func (g *Gateway) opApprovalGrant(r opRequest) (any, error) {
 		return nil, err
 	}
 	c.answer <- verdict{}
+	g.cards.decided(c.epoch)
 	return x, nil
+}
+
+// takeCard takes the card that args name off the table, if this proof may answer it so.
+func (g *Gateway) takeCard(r opRequest, a api.ApproveArgs) (*card, error) {
+	gone := api.Fail("not_found", "no card of this id waits: it was answered, or its time is over")
+	c, known := g.cards.look(a.ID, a.CardDigest)
+	switch {
+	case !known:
+		return nil, gone
+	case c == nil:
+		return nil, api.Fail("invalid_request", "cardDigest: not the card that waits; look at it again")
+	case c.plan.authz.Confirm == authz.ConfirmPasskey:
+		return nil, api.Fail("proof_required", "this credential wants a passkey for each use; a "+r.who+" is none")
+	case a.AcceptWeak && !c.weak():
+		return nil, api.Fail("invalid_request", "acceptWeak: the agent's identity is not weak")
+	case !a.AcceptWeak && c.weak() && c.plan.authz.Effect != authz.Read:
+		return nil, api.Fail("invalid_request", "the agent's identity is weak: what it writes needs acceptWeak beside the scope (--accept-weak), or deny the card")
+	case !g.cards.take(c):
+		return nil, gone
+	}
+	return c, nil
 }
 
 // grant writes approval and grant, then gives them to the run, unless it lost its standing meanwhile.
@@ -60,18 +79,21 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 		return api.Grant{}, api.Fail("not_found", "the card's time is over")
 	}
 	x := newGrant(c, a, t, r.who)
-	s := x.shown
+	s, yes := x.shown, yesOf(c, t.Wall)
 	args := jsontext.Value(slices.Clone(r.args))
 	if err := args.Canonicalize(); err != nil {
 		return api.Grant{}, api.Fail("invalid_request", "args: no canonical form")
 	}
 	evs := []event.Event{
-		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who, Args: args},
+		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who, Args: args, Sitting: r.sitting},
 		event.GrantIssued{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, ToolScope: s.ToolScope, CredentialScope: s.CredentialScope,
 			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator},
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
+	if r.sitting != "" && !g.sittings.stands(r.sitting) { // its end is recorded under the same lock, so never before this
+		return api.Grant{}, sittingOver()
+	}
 	run.mu.Lock()
 	was := run.state
 	next, bad := was.Next(authz.Granted)
@@ -87,7 +109,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 		if err := moveRun(tx, run, next); err != nil {
 			return err
 		}
-		box, err := g.vault.Seal(store.UseGrant, []byte(s.ID), encode(s))
+		box, err := g.vault.Seal(store.UseGrant, []byte(s.ID), encode(storedGrant{s, yes}))
 		if err != nil {
 			return err
 		}
@@ -110,6 +132,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 		err := g.lose(r.ctx, ev, setRun(run, []*grant{x}))
 		return api.Grant{}, errors.Join(api.Fail("not_found", "what the card asked for has lost its standing"), err)
 	}
+	g.past.approved(c.shown.Credential, yes)
 	return s, nil
 }
 
@@ -117,7 +140,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *grant {
 	p := c.plan
 	x := &grant{Grant: authz.Grant{ID: newID("gr_"), Run: c.epoch.run.id, Epoch: c.epoch.id, Tools: []string{p.tool},
-		Credentials: []string{p.authz.Credential}, State: authz.GrantLive, Version: p.authz.Version}}
+		Credentials: []string{p.authz.Credential}, State: authz.GrantLive, Version: p.authz.Version, Weak: a.AcceptWeak}}
 	expires := "agent-run-ends"
 	if a.Scope == "use" {
 		x.Counted, x.Uses, x.Digest, expires = true, 1, p.authz.Digest, "1 use"
@@ -130,7 +153,7 @@ func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *gra
 		expires = a.Until.UTC().Format(time.RFC3339)
 	}
 	x.shown = api.Grant{ID: x.ID, AgentRun: x.Run, ExecutionEpoch: x.Epoch, ToolScope: x.Tools, CredentialScope: x.Credentials,
-		IssuedAt: t.Wall, ExpiresWhen: expires, Approval: c.shown.ID, Operator: operator}
+		IssuedAt: t.Wall, ExpiresWhen: expires, Approval: c.shown.ID, Operator: operator, AcceptedWeak: a.AcceptWeak}
 	return x
 }
 
@@ -140,8 +163,8 @@ func (g *Gateway) opApprovalDeny(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	c, known := g.cards.take(a.ID, "")
-	if !known {
+	c, known := g.cards.look(a.ID, "")
+	if !known || !g.cards.take(c) {
 		return nil, api.Fail("not_found", "no card of this id waits: it was answered, or its time is over")
 	}
 	c.answer <- verdict{"approval_denied"}
@@ -154,7 +177,8 @@ func (g *Gateway) opApprovalDeny(r opRequest) (any, error) {
 	}
 	state := run.state
 	run.mu.Unlock()
-	evs := []event.Event{event.ApprovalDenied{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Operator: r.who}}
+	g.past.denied(run.owner.facts.ExeDigest, lastDenied(c, now().Wall))
+	evs := []event.Event{event.ApprovalDenied{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Operator: r.who, Peer: r.peer()}}
 	if state != was {
 		g.cards.expire(func(x *card) bool { return x.epoch.run == run }, "run_denied")
 		evs = append(evs, event.RunDenied{Run: run.id})

@@ -116,7 +116,7 @@ type own struct {
 func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 	ev := event.ToolCalled{
 		Call: g.recordCall(who, p, c.id), Digest: p.authz.Digest, Preview: p.preview(), Decision: string(d.Reason),
-		Grant: d.Grant, Approval: d.Approval, IdempotencyKey: p.key, BytesOut: p.bytesOut(),
+		Grant: d.Grant, Approval: d.Approval, IdempotencyKey: p.key, BytesOut: p.bytesOut(), ArtifactDrift: who.epoch.drift.Load(),
 	}
 	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "", "")})
 	if err != nil {

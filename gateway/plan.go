@@ -28,6 +28,7 @@ type parsed struct {
 	http   httpexec.Request
 	ssh    sshexec.Command
 	job    *jobAsk    // a request about a remote job; nil for every other
+	reason string     // the agent's own words, escaped
 	fault  *api.Error // rung 0
 }
 
@@ -41,6 +42,7 @@ type plan struct {
 	detail    string // why it is not bound, for the caller
 	operation string // method and path, or the command's class
 	summary   string // the exact action, for the card
+	account   string // the credential's label
 	digest    [32]byte
 	run       string // whose it is; part of the key an API is sent
 	effectKey string // credential, method, path: what an unresolved write makes ask
@@ -55,7 +57,7 @@ type sshBinding struct {
 
 // parse reads a call strictly, with no vault and no I/O. A fault stays in the value: it is denied on rung 0 like any other.
 func parse(r api.ActionRequest) parsed {
-	q := parsed{tool: r.Tool, key: r.IdempotencyKey}
+	q := parsed{tool: r.Tool, key: r.IdempotencyKey, reason: escape(r.Reason, reasonLimit)}
 	switch {
 	case len(r.IdempotencyKey) > 128 || !printable(r.IdempotencyKey):
 		q.fault = api.Fail("invalid_request", "idempotencyKey: at most 128 printable ASCII characters")
@@ -223,6 +225,7 @@ func (p *plan) bound(m vault.Meta, confirm, target string) {
 	a := &p.authz
 	a.Bound, a.Unbound, a.Credential, a.Target, a.Version = true, "", m.Name, target, m.Version
 	a.Confirm = confirmOf(confirm)
+	p.account = m.Account
 }
 
 // sum is the plan's digest: everything that will be sent, to whom and with which credential's which version.

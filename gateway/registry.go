@@ -104,8 +104,16 @@ type caller struct {
 	epoch *epoch // nil with run
 }
 
-// same asks the kernel whether this is still the program that connected.
-func (c caller) same() bool { return c.proc != nil && c.proc.Same() == nil }
+// same asks the kernel whether this is still the program that connected, and notes whether its file still is.
+func (c caller) same() bool {
+	if c.proc == nil || c.proc.Same() != nil {
+		return false
+	}
+	if c.epoch != nil && !c.epoch.drift.Load() && c.proc.Exchanged() {
+		c.epoch.drift.Store(true)
+	}
+	return true
+}
 
 // identify finds the caller's run and epoch. Only a call opens them (open): a process start is not a session.
 func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (caller, error) {
@@ -140,8 +148,9 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 		defer g.book.mu.Unlock()
 		return caller{proc: p, run: g.book.owners[chief.Key()]}, nil
 	}
+	above := chainOf(p)
 	g.authority.Lock()
-	c, kept, err := g.opened(ctx, p, chief, passed)
+	c, kept, err := g.opened(ctx, p, chief, passed, above)
 	g.authority.Unlock()
 	if errors.Is(err, errReplaced) {
 		return g.identify(ctx, p, open) // another call opened an epoch meanwhile, and its program is gone already
@@ -158,7 +167,7 @@ const keptEpochs = 64
 type keeps struct{ chief, passed bool }
 
 // opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
-func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process) (c caller, kept keeps, err error) {
+func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process, above chain) (c caller, kept keeps, err error) {
 	g.book.mu.Lock()
 	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
 	g.book.mu.Unlock()
@@ -176,7 +185,7 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 		r = newRun(owner{key: chief.Key(), facts: f, shell: shell(f)}, t)
 		evs = append(evs, event.RunOpened{Run: r.id, Agent: recorded(f), Launchers: recordedAll(passed)})
 	}
-	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, cards: make(chan struct{}, 1)}
+	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, chain: above}
 	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: recorded(e.facts)})
 	if err := g.recordOpened(ctx, r, e, fresh, evs); err != nil {
 		return caller{proc: p}, keeps{}, err

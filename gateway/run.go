@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport/authz"
@@ -59,7 +60,8 @@ type epoch struct {
 	proc  *peer.Process
 	facts peer.Facts
 	state authz.EpochState // under run.mu
-	cards chan struct{}    // one place: an epoch shows one card at a time
+	chain chain            // where it stands among other processes
+	drift atomic.Bool      // its program was exchanged on disk
 }
 
 // grant is live authority in memory. Only memory counts while spd runs.

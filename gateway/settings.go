@@ -22,9 +22,11 @@ import (
 
 // settings is what the operator decided and the vault keeps sealed. Each is changed with proof, by `sp apply`.
 type settings struct {
-	AuditMirror string   `toml:"audit_mirror" json:"auditMirror"` // a folder that gets a copy of the log; empty: none
-	Recipients  []string `toml:"recipients" json:"recipients"`    // age recipients of the log besides the vault's recovery; none: the first reader
-	Witness     []string `toml:"witness" json:"witness"`          // "URL VERIFIER-KEY", each a C2SP tlog-witness
+	AuditMirror string   `toml:"audit_mirror" json:"auditMirror"`                      // a folder that gets a copy of the log; empty: none
+	Recipients  []string `toml:"recipients" json:"recipients"`                         // age recipients of the log besides the vault's recovery; none: the first reader
+	Witness     []string `toml:"witness" json:"witness"`                               // "URL VERIFIER-KEY", each a C2SP tlog-witness
+	Budgets     budgets  `toml:"budgets" json:"budgets,omitzero"`                      // of cards; zero: defaultBudgets
+	OnArtifact  string   `toml:"on_artifact_change" json:"onArtifactChange,omitempty"` // note (the default) or suspend
 }
 
 // settingsName is the one document they are kept in.
@@ -56,6 +58,12 @@ func (s settings) check(named func(key string) bool) error {
 	if s.AuditMirror != "" && (!filepath.IsAbs(s.AuditMirror) || filepath.Clean(s.AuditMirror) != s.AuditMirror) {
 		return api.Fail("invalid_request", "audit_mirror: an absolute path of a folder, with no . or .. in it")
 	}
+	if err := s.Budgets.check(); err != nil {
+		return err
+	}
+	if a := s.onArtifact(); a != artifactNote && a != artifactSuspend {
+		return api.Fail("invalid_request", "on_artifact_change: note or suspend")
+	}
 	for _, w := range s.Witness {
 		if _, err := parseWitness(w); err != nil {
 			return api.Fail("invalid_request", "witness: "+err.Error())
@@ -69,12 +77,20 @@ func (s settings) check(named func(key string) bool) error {
 	return nil
 }
 
+// inTOML writes a setting's value; JSON's form is TOML's for all but a table.
+func inTOML(v any) string {
+	if b, ok := v.(budgets); ok {
+		return b.String()
+	}
+	return string(encode(v))
+}
+
 // changed lists what differs, as TOML values.
 func changed(was, next settings) []api.Change {
 	out := []api.Change{}
 	a, b := reflect.ValueOf(was), reflect.ValueOf(next)
 	for i, name := range was.keys() {
-		if x, y := string(encode(a.Field(i).Interface())), string(encode(b.Field(i).Interface())); x != y {
+		if x, y := inTOML(a.Field(i).Interface()), inTOML(b.Field(i).Interface()); x != y {
 			out = append(out, api.Change{Setting: name, Old: x, New: y})
 		}
 	}
@@ -110,6 +126,8 @@ func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes
 		return err
 	}
 	g.witnesses.set(next.Witness)
+	g.cards.set(next.Budgets)
+	g.suspends.Store(next.onArtifact() == artifactSuspend)
 	return nil
 }
 
@@ -123,6 +141,8 @@ func (g *Gateway) follow(ctx context.Context) error {
 	}
 	g.complain("mirror the log", w.Mirror(s.AuditMirror))
 	g.witnesses.set(s.Witness)
+	g.cards.set(s.Budgets)
+	g.suspends.Store(s.onArtifact() == artifactSuspend)
 	if err := g.followRecipients(ctx, s.Recipients, "settings"); err != nil {
 		return err
 	}

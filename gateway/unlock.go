@@ -56,6 +56,7 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, o *opening) erro
 		return err
 	}
 	g.complain("follow the settings", g.follow(ctx))
+	g.complain("read past approvals", g.loadPast(ctx))
 	g.complain("anchor", g.anchor(ctx))
 	g.open.Store(true)
 	return nil

@@ -170,7 +170,7 @@ type ApprovalRequested struct {
 	CardDigest string `json:"cardDigest"`
 }
 
-// ApprovalGranted keeps the card as it was shown, and what was signed. Proof is passphrase or a later kind. Args are the
+// ApprovalGranted keeps the card as it was shown, and what was signed. Proof is passphrase, sitting or a later kind. Args are the
 // RFC 8785 bytes of the operator's request; an assertion is over them.
 type ApprovalGranted struct {
 	Approval   string    `json:"approval"`
@@ -183,6 +183,7 @@ type ApprovalGranted struct {
 	Operator   string    `json:"operator"`
 	Args       []byte    `json:"args,omitempty"`
 	Assertion  Assertion `json:"assertion,omitempty"`
+	Sitting    string    `json:"sitting,omitempty"` // the open one that proved it, with proof "sitting"
 }
 
 // Assertion is what an authenticator answered, byte for byte (WebAuthn level 2, section 5.2.2).
@@ -199,6 +200,39 @@ type ApprovalDenied struct {
 	Run      string `json:"run"`
 	Epoch    string `json:"epoch"`
 	Operator string `json:"operator"`
+	Peer     Peer   `json:"peer,omitzero"` // who said so: without a proof that is all there is to know
+}
+
+// ApprovalsMuted: the operator wants to hear nothing more of a session of processes. Waiting asks were refused by it.
+type ApprovalsMuted struct {
+	Key      string `json:"key"`
+	Chain    string `json:"chain"` // escaped
+	Waiting  int    `json:"waiting,omitzero"`
+	Operator string `json:"operator"`
+	Peer     Peer   `json:"peer,omitzero"`
+}
+
+// ApprovalsUnmuted: that session may ask again. Refused is how often it asked meanwhile.
+type ApprovalsUnmuted struct {
+	Key      string `json:"key"`
+	Chain    string `json:"chain"`
+	Refused  int    `json:"refused,omitzero"`
+	Operator string `json:"operator"`
+}
+
+// SittingOpened: until its end one process may answer cards with yes, by the one proof that was given.
+type SittingOpened struct {
+	Sitting string    `json:"sitting"`
+	Proof   string    `json:"proof"`
+	Ends    time.Time `json:"ends"`
+	Peer    Peer      `json:"peer"`
+}
+
+// SittingClosed ends it. Reason: operator, time_over, suspend, clock, second_peer, peer_replaced, process_gone, too_many,
+// or the code of what closed the gateway.
+type SittingClosed struct {
+	Sitting string `json:"sitting"`
+	Reason  string `json:"reason"`
 }
 
 // ApprovalExpired: nobody answered, or what the card was bound to changed. Reason is a code or a word.
@@ -374,6 +408,7 @@ type ToolCalled struct {
 	Approval       string `json:"approval,omitempty"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 	BytesOut       int64  `json:"bytesOut,omitzero"`
+	ArtifactDrift  bool   `json:"artifactDrift,omitzero"` // the caller's program was exchanged on disk since it started
 }
 
 // OperatorCalled is the intent of a call that the operator made, not an agent: by a stored credential's own rule, without a

@@ -32,7 +32,7 @@ const (
 // Check reads a whole log in its order and judges what it means. It is pure: same items, same verdict. It remembers what
 // is open (runs, epochs, grants, passkeys, intents), and of what has ended only the latest, to name it.
 func Check(in iter.Seq[Item]) Verdict {
-	c := checker{authority: newAuthority(), intents: map[string]*intent{}, closed: newEndings(), keys: map[string]passkey{}}
+	c := checker{authority: newAuthority(), intents: map[string]*intent{}, closed: newEndings(), keys: map[string]passkey{}, sittings: map[string]sitting{}}
 	for it := range in {
 		if Type(it.Event) == "" {
 			continue
@@ -49,12 +49,13 @@ type checker struct {
 	at Item // the record being read
 	life
 	authority
-	keys    map[string]passkey // by credential id
-	intents map[string]*intent // open ones, by action
-	closed  endings            // actions
-	out     Verdict
-	left    int    // breaches over the limit
-	last    uint64 // the last of those
+	keys     map[string]passkey // by credential id
+	sittings map[string]sitting // open ones
+	intents  map[string]*intent // open ones, by action
+	closed   endings            // actions
+	out      Verdict
+	left     int    // breaches over the limit
+	last     uint64 // the last of those
 }
 
 // life is whether calls may happen at all.
@@ -119,6 +120,7 @@ func (c *checker) read(e Event) {
 func (c *checker) shut(why string) {
 	c.open, c.first, c.since = false, false, c.at.Seq
 	c.voidAll(ending{seq: c.at.Seq, why: why, final: true})
+	clear(c.sittings)
 }
 
 func (c *checker) unlock() {

@@ -85,6 +85,10 @@ func (c *checker) readAuthority(e Event) {
 		}
 	case ApprovalGranted:
 		c.approvalGranted(e)
+	case SittingOpened:
+		c.sittingOpened(e)
+	case SittingClosed:
+		c.sittingClosed(e)
 	case PasskeyAdded:
 		c.passkeyAdded(e)
 	case PasskeyRemoved:

@@ -62,6 +62,7 @@ func (c *checker) approvalGranted(e ApprovalGranted) {
 		c.breach(approvalArgs, seqs(c.at.Seq), "the request of approval %s is not canonical, or speaks of something else", e.Approval)
 	}
 	c.proved(e)
+	c.sat(e)
 	c.keep(e.Approval, a)
 }
 

@@ -116,6 +116,9 @@ func (l Line) describeCall() (run, epoch, what string) {
 		w.pair("grant", short(e.Grant))
 		w.pair("approval", short(e.Approval))
 		w.count("pid", int64(e.Peer.ProcessID))
+		if e.ArtifactDrift {
+			w.note("(its program was exchanged on disk)")
+		}
 	case OperatorCalled:
 		w.text(e.Action)
 		w.call(e.Call)

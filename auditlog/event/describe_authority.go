@@ -3,6 +3,7 @@ package event
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // describeAuthority: epochs, approvals, grants, and what the operator keeps.
@@ -26,6 +27,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.text(e.Approval)
 		w.pair("scope", e.Scope)
 		w.pair("proof", e.Proof)
+		w.pair("sitting", e.Sitting)
 		if len(e.Assertion.Signature) > 0 {
 			w.note("signed")
 		}
@@ -34,9 +36,28 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Approval)
 		w.pair("operator", e.Operator)
+		w.peer(e.Peer)
 	case ApprovalExpired:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Approval)
+		w.text(e.Reason)
+	case ApprovalsMuted:
+		w.text(e.Key)
+		w.text(e.Chain)
+		w.count("waiting", int64(e.Waiting))
+		w.pair("operator", e.Operator)
+	case ApprovalsUnmuted:
+		w.text(e.Key)
+		w.text(e.Chain)
+		w.count("refused", int64(e.Refused))
+		w.pair("operator", e.Operator)
+	case SittingOpened:
+		w.text(e.Sitting)
+		w.pair("proof", e.Proof)
+		w.pair("ends", e.Ends.UTC().Format(time.RFC3339))
+		w.peer(e.Peer)
+	case SittingClosed:
+		w.text(e.Sitting)
 		w.text(e.Reason)
 	case GrantIssued:
 		run, epoch = e.Run, e.Epoch

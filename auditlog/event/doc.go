@@ -25,6 +25,8 @@
 // of it. What is told before vault_unlocked was in the outbox of a gateway that crashed: such a grant is void, and told
 // twice it is no breach. After a vault_released that accepted the log as it is, or a vault_restored that began it, a run's opening may be missing.
 //
+// A sitting is open from sitting_opened to sitting_closed, to its end, or to whatever closes the vault.
+//
 // An approval's signature is a WebAuthn assertion, ES256 on P-256 or EdDSA on Ed25519, user present and verified, whose
 // challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey that the log enrolled before.
 //
@@ -58,6 +60,7 @@
 //   - approval_args: an approval whose request is not canonical, or names another approval, card or scope
 //   - approval_passkey: an approval signed by a passkey that was not enrolled then
 //   - approval_signature: an approval whose signature does not verify, or that should have one and has none
+//   - approval_sitting: an approval by a sitting that was not open, or whose time was over for a minute
 //   - passkey_twice: a passkey enrolled under the credential id of another
 //   - opened_twice: a run or epoch opened a second time
 //   - more: the breaches over 1000, as a number
@@ -97,9 +100,13 @@
 //	epoch_opened            Sessions  run string, epoch string, serverLabel? string, process peer
 //	epoch_ended             Sessions  run string, epoch string, reason string
 //	approval_requested      Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
-//	approval_granted        Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion
-//	approval_denied         Sessions  approval string, run string, epoch string, operator string
+//	approval_granted        Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion, sitting? string
+//	approval_denied         Sessions  approval string, run string, epoch string, operator string, peer? peer
 //	approval_expired        Sessions  approval string, run string, epoch string, reason string
+//	approvals_muted         Sessions  key string, chain string, waiting? int, operator string, peer? peer
+//	approvals_unmuted       Sessions  key string, chain string, refused? int, operator string
+//	sitting_opened          Sessions  sitting string, proof string, ends time, peer peer
+//	sitting_closed          Sessions  sitting string, reason string
 //	grant_issued            Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string
 //	grant_revoked           Sessions  grant string, run string, epoch string, reason string
 //	credential_added        Sessions  credential string, kind string, version int, operator string
@@ -126,7 +133,7 @@
 //	process_checked         Sessions  run string, processId int, started time, after string, state string, detail? string, children? [int]
 //	containment_finished    Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
 //	authorization_denied    Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
-//	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int
+//	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int, artifactDrift? bool
 //	operator_called         Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, operator string, purpose string, of? string
 //	tool_finished           Activity  action string, run string, epoch string, outcome string, reason? string, status? int, exitStatus? int, signal? string, flags? [string], reflectedCount? int, sent? int, received? int, jobId? string
 //	tool_cancel_requested   Activity  action string, run string, epoch string, by string

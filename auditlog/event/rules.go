@@ -30,6 +30,7 @@ const (
 	approvalArgs        = "approval_args"
 	approvalPasskey     = "approval_passkey"
 	approvalSignature   = "approval_signature"
+	approvalSitting     = "approval_sitting"
 	passkeyTwice        = "passkey_twice"
 	openedTwice         = "opened_twice"
 	moreBreaches        = "more"

@@ -30,6 +30,7 @@ var rules = [][2]string{
 	{approvalArgs, "an approval whose request is not canonical, or names another approval, card or scope"},
 	{approvalPasskey, "an approval signed by a passkey that was not enrolled then"},
 	{approvalSignature, "an approval whose signature does not verify, or that should have one and has none"},
+	{approvalSitting, "an approval by a sitting that was not open, or whose time was over for a minute"},
 	{passkeyTwice, "a passkey enrolled under the credential id of another"},
 	{openedTwice, "a run or epoch opened a second time"},
 	{moreBreaches, "the breaches over 1000, as a number"},

@@ -47,6 +47,10 @@ var table = []row{
 	line[ApprovalGranted]("approval_granted", sessions),
 	line[ApprovalDenied]("approval_denied", sessions),
 	line[ApprovalExpired]("approval_expired", sessions),
+	line[ApprovalsMuted]("approvals_muted", sessions),
+	line[ApprovalsUnmuted]("approvals_unmuted", sessions),
+	line[SittingOpened]("sitting_opened", sessions),
+	line[SittingClosed]("sitting_closed", sessions),
 	line[GrantIssued]("grant_issued", sessions),
 	line[GrantRevoked]("grant_revoked", sessions),
 	line[CredentialAdded]("credential_added", sessions),
@@ -109,6 +113,10 @@ func (ApprovalRequested) event()    {}
 func (ApprovalGranted) event()      {}
 func (ApprovalDenied) event()       {}
 func (ApprovalExpired) event()      {}
+func (ApprovalsMuted) event()       {}
+func (ApprovalsUnmuted) event()     {}
+func (SittingOpened) event()        {}
+func (SittingClosed) event()        {}
 func (GrantIssued) event()          {}
 func (GrantRevoked) event()         {}
 func (CredentialAdded) event()      {}

@@ -56,6 +56,7 @@ type ActionRequest struct {
 	Tool           string         `json:"tool"`
 	Args           jsontext.Value `json:"args"`
 	IdempotencyKey string         `json:"idempotencyKey,omitempty"`
+	Reason         string         `json:"reason,omitempty"` // why the agent wants it: its own words, shown on the card as such
 	WaitSeconds    int            `json:"waitSeconds,omitzero"`
 }
 
@@ -179,4 +180,5 @@ type Grant struct {
 	ExpiresWhen     string    `json:"expiresWhen"` // agent-run-ends, an RFC 3339 time, or "N uses"
 	Approval        string    `json:"approval"`
 	Operator        string    `json:"operator"`
+	AcceptedWeak    bool      `json:"acceptedWeak,omitzero"` // a weak agent may use it like any other
 }

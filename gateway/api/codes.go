@@ -63,6 +63,7 @@ var Codes = []Code{
 	{"catalog_stale", 409, 1, NextRefresh, "the tool catalog changed", "refresh tool metadata and call again"},
 	{"epoch_paused", 403, 1, NextAsk, "this epoch was paused", "ask for approval again"},
 	{"epoch_ended", 403, 1, NextAsk, "this execution epoch has ended", "connect again and ask for approval"},
+	{"server_suspended", 403, 1, NextRestart, "the program of this process was exchanged on disk", "restart it and ask for approval"},
 	// Rung 5: what is asked for.
 	{"target_unknown", 404, 1, NextFix, "no target of this name", "choose one from list_targets"},
 	{"action_unknown", 404, 1, NextFix, "no such action of this run", "use the id that the call answered"},

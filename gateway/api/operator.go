@@ -22,6 +22,7 @@ type Envelope struct {
 // Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against
 // the vault's slot. Kind "recovery": Value is the recovery identity, for what opens a slot itself (unlock, release, and
 // whatever changes the slots). Kind "keychain", without a value: spd asks the session's keychain (unlock alone).
+// Kind "sitting": Value is the id of a sitting that this very process opened; it answers cards with yes, and nothing else.
 type Proof struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
@@ -104,6 +105,8 @@ var Routes = []Route{
 	{Path: PathCredentialTest}, {Path: PathCredentialPresets},
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetShow}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
+	{Path: PathApprovalTable}, {Path: PathApprovalMute}, {Path: PathApprovalUnmute, Proof: true},
+	{Path: PathSittingOpen, Proof: true}, {Path: PathSittingClose},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
@@ -118,6 +121,7 @@ type Status struct {
 	PendingApprovals int            `json:"pendingApprovals"`
 	Unresolved       int            `json:"unresolved"`           // writes whose outcome nobody knows yet
 	Quarantine       string         `json:"quarantine,omitempty"` // why the vault is quarantined
+	Unproved         int            `json:"unproved,omitzero"`    // denials, revocations, locks and mutings without proof in the last minute, from UnprovedAlarm on
 	Audit            AuditHead      `json:"audit"`
 }
 
@@ -268,33 +272,6 @@ type Host struct {
 	HostKeys   []string `json:"hostKeys"`
 	Shell      string   `json:"shell"`
 	Rules      []string `json:"rules"`
-}
-
-// Approval is one card that waits for the operator. Digest is the plan's, CardDigest what an answer must name.
-type Approval struct {
-	ID             string    `json:"id"` // ap_ + ULID
-	AgentRun       string    `json:"agentRun"`
-	ExecutionEpoch string    `json:"executionEpoch"`
-	Tool           string    `json:"tool"`
-	Credential     string    `json:"credential"`
-	Target         string    `json:"target"`
-	Summary        string    `json:"summary"` // the exact action; agent-controlled text is escaped
-	Effect         string    `json:"effect"`  // read, write, destructive
-	Digest         string    `json:"digest"`
-	CardDigest     string    `json:"cardDigest"`
-	ExpiresAt      time.Time `json:"expiresAt"`
-	Agent          Agent     `json:"agent"`
-	Gaps           []string  `json:"gaps,omitempty"` // what this channel cannot answer (04)
-}
-
-// ApproveArgs answer a card. CardDigest is the card as it was shown; any change of it kills the approval.
-// Scope is "use" (this call only) or "run" (this tool with this credential until the run ends); Uses and Until narrow "run".
-type ApproveArgs struct {
-	ID         string    `json:"id"`
-	CardDigest string    `json:"cardDigest"`
-	Scope      string    `json:"scope"`
-	Uses       int       `json:"uses,omitzero"`
-	Until      time.Time `json:"until,omitzero"`
 }
 
 // Agent is what the kernel says of a run's process. Command is agent-controlled text, escaped.

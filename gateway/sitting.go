@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sallyport/auditlog/event"
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
+)
+
+// sittingProof is the kind of a proof by sitting.
+const sittingProof = "sitting"
+
+// sitting lets one process instance answer cards with yes for a while, by one proof. It covers nothing else.
+type sitting struct {
+	id    string
+	proc  *peer.Process // held: what became of the process that opened it is seen here
+	began moment
+	ends  authz.Instant
+	over  chan struct{} // closed when it has ended
+}
+
+// moment is an instant, and how long the machine has been awake: a suspend shows in the difference.
+type moment struct {
+	authz.Instant
+	awake time.Duration
+}
+
+func at() moment { return moment{now(), awake()} }
+
+// How far the clocks may part before a sitting ends: beyond it the machine slept, or somebody set the time.
+const (
+	sleptLimit = time.Second
+	setLimit   = 30 * time.Second
+)
+
+// ended is why a sitting is over at t by the clocks; "" while it stands. A clock that is not known ends it.
+func (s *sitting) ended(t moment) string {
+	boot, wall := t.Boot-s.began.Boot, t.Wall.Sub(s.began.Wall)
+	switch {
+	case t.Boot <= 0 || t.awake <= 0 || boot < 0:
+		return "clock"
+	case boot-(t.awake-s.began.awake) > sleptLimit:
+		return "suspend"
+	case t.Past(s.ends):
+		return "time_over"
+	case (boot - wall).Abs() > setLimit:
+		return "clock"
+	}
+	return ""
+}
+
+// sittings are the open ones. mu is a leaf.
+type sittings struct {
+	mu   sync.Mutex
+	open map[string]*sitting
+}
+
+// sittingsLimit: a terminal and a console, and some that were left open.
+const sittingsLimit = 8
+
+func newSittings() *sittings { return &sittings{open: map[string]*sitting{}} }
+
+func (s *sittings) add(x *sitting) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= sittingsLimit {
+		return false
+	}
+	s.open[x.id] = x
+	return true
+}
+
+func (s *sittings) get(id string) *sitting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[id]
+}
+
+// stands tells whether a sitting is open now.
+func (s *sittings) stands(id string) bool {
+	x := s.get(id)
+	return x != nil && x.ended(at()) == ""
+}
+
+// take removes those that match names: from then on they cover nothing.
+func (s *sittings) take(match func(*sitting) bool) (out []*sitting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, x := range s.open {
+		if match(x) {
+			delete(s.open, id)
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func sittingOver() *api.Error {
+	return api.Fail("proof_required", "this sitting has ended; open another one with the passphrase")
+}
+
+// openSitting begins one for a process whose operator gave a proof just now.
+func (g *Gateway) openSitting(ctx context.Context, p *peer.Process, proof string) (api.Sitting, error) {
+	if p == nil {
+		return api.Sitting{}, api.Fail("operator_refused", "a sitting belongs to a process, and there is none to see")
+	}
+	held, err := peer.Find(p.Facts().PID)
+	if err != nil {
+		return api.Sitting{}, api.Fail("operator_refused", "the caller could not be looked at twice")
+	}
+	if held.Key() != p.Key() || held.Facts().ExeDigest != p.Facts().ExeDigest || p.Same() != nil {
+		held.Close()
+		return api.Sitting{}, api.Fail("operator_refused", "the caller is no longer the program that connected")
+	}
+	t := at()
+	s := &sitting{id: newID("sit_"), proc: held, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	// The log knows of it before anything is answered by it; and a lock that is under way ends what it finds.
+	err = g.log.note(ctx, "", event.SittingOpened{Sitting: s.id, Proof: proof, Ends: s.ends.Wall, Peer: recorded(held.Facts())})
+	switch {
+	case err != nil:
+		held.Close()
+		return api.Sitting{}, api.Fail("audit_unavailable", "")
+	case !g.sittings.add(s):
+		held.Close()
+		g.complain("record sitting", g.log.note(ctx, "", event.SittingClosed{Sitting: s.id, Reason: "too_many"}))
+		return api.Sitting{}, api.Fail("rate_limited", "too many sittings are open already")
+	case !g.open.Load():
+		g.closeTaken(ctx, g.sittings.take(func(x *sitting) bool { return x == s }), "vault_locked")
+		return api.Sitting{}, api.Fail("vault_locked", "")
+	}
+	g.task(func() { g.mind(s) })
+	return api.Sitting{ID: s.id, EndsAt: s.ends.Wall}, nil
+}
+
+// mind ends a sitting once its time is over, its process is gone, or the machine slept.
+func (g *Gateway) mind(s *sitting) {
+	defer s.proc.Close()
+	gone := s.proc.Gone()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		why := ""
+		select {
+		case <-s.over:
+			return
+		case <-g.life.Done():
+			return
+		case <-gone:
+			why = "process_gone"
+		case <-t.C:
+			why = s.ended(at())
+		}
+		if why != "" {
+			g.endSittings(context.Background(), func(x *sitting) bool { return x == s }, why)
+			return
+		}
+	}
+}
+
+// endSittings ends those that match names, in memory first, and records it. g.authority must not be held.
+func (g *Gateway) endSittings(ctx context.Context, match func(*sitting) bool, reason string) {
+	ended := g.sittings.take(match)
+	if len(ended) == 0 {
+		return
+	}
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	g.closeTaken(ctx, ended, reason)
+}
+
+// closeTaken records the end of sittings that cover nothing any more. g.authority must be held: an answer that was on its
+// way by one of them is in the log before this.
+func (g *Gateway) closeTaken(ctx context.Context, ended []*sitting, reason string) {
+	for _, s := range ended {
+		close(s.over)
+		g.complain("record sitting's end", g.log.note(context.WithoutCancel(ctx), "", event.SittingClosed{Sitting: s.id, Reason: reason}))
+	}
+}
+
+// sat checks a proof by sitting: only for a yes to a card, only by the process instance that opened it. Whoever else
+// names it ends it.
+func (g *Gateway) sat(ctx context.Context, r opRequest, path string) error {
+	if path != api.PathApprovalGrant {
+		return api.Fail("proof_required", "a sitting answers cards, and nothing else; give the passphrase")
+	}
+	s := g.sittings.get(r.sitting)
+	if s == nil {
+		return sittingOver()
+	}
+	why := s.ended(at())
+	switch {
+	case why != "":
+	case r.proc == nil || r.proc.Key() != s.proc.Key():
+		why = "second_peer"
+	case s.proc.Same() != nil || r.proc.Same() != nil:
+		why = "peer_replaced"
+	default:
+		return nil
+	}
+	g.endSittings(ctx, func(x *sitting) bool { return x == s }, why)
+	if why == "second_peer" || why == "peer_replaced" {
+		g.complain("record refused operator", g.log.note(ctx, "", event.OperatorRefused{Path: path, Reason: "the sitting is another process's", Peer: r.peer()}))
+		return api.Fail("operator_refused", "this sitting belongs to another process; it has ended")
+	}
+	return sittingOver()
+}
+
+// opSittingOpen begins a sitting; its route has checked the proof.
+func (g *Gateway) opSittingOpen(r opRequest) (any, error) {
+	if fault := decode(r.args, &struct{}{}); fault != nil {
+		return nil, fault
+	}
+	return g.openSitting(r.ctx, r.proc, r.who)
+}
+
+// opSittingClose ends one; it only takes away.
+func (g *Gateway) opSittingClose(r opRequest) (any, error) {
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	g.endSittings(r.ctx, func(x *sitting) bool { return x.id == a.ID }, "operator")
+	return struct{}{}, nil
+}
