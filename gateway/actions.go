@@ -29,9 +29,10 @@ const (
 )
 
 type actions struct {
-	flight atomic.Int64 // reserved and not yet left
-	room   room         // for what long lines say, while an action keeps it
-	jobs   sync.Mutex   // one change of a job at a time; taken before everything else
+	flight   atomic.Int64 // reserved and not yet left
+	room     room         // for what long lines say, while an action keeps it
+	blobRoom room         // for blobs, until their actions end
+	jobs     sync.Mutex   // one change of a job at a time; taken before everything else
 
 	mu         sync.Mutex
 	byID       map[string]*action
@@ -50,12 +51,15 @@ type action struct {
 	drop context.CancelCauseFunc // ends the asking
 	call *call                   // what the gate holds; nil before its plan
 
-	digest, effect []byte // of its plan, once it has a result
+	live *streams // what it puts out while it runs
+
+	kept keptAction // beside doc, once it has a result
 }
 
 func newActions() *actions {
 	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.room.left.Store(lineRoom)
+	s.blobRoom.left.Store(blobRoom)
 	return s
 }
 
@@ -81,7 +85,7 @@ func (s *actions) end(id string, a api.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[id]
-	x.doc, x.drop, x.call = a, nil, nil
+	x.doc, x.drop, x.call, x.live = a, nil, nil, nil
 	if a.State != api.Done {
 		return
 	}
@@ -136,12 +140,13 @@ func (s *actions) intended(id string, seq uint64) {
 }
 
 // finished notes a result: the document as it stands, and its row, written behind. logged: the log has it.
-func (s *actions) finished(a api.Action, p *plan, logged bool) {
+func (s *actions) finished(a api.Action, p *plan, file *keptFile, logged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keptAction{a, p.digest[:], p.effectHash()}
+	k := keptAction{Doc: a, Digest: p.digest[:], EffectKey: p.effectHash(), File: file}
 	if x := s.byID[a.ID]; x != nil {
-		x.doc, x.digest, x.effect = a, k.Digest, k.EffectKey
+		x.doc, x.kept = a, k
+		x.kept.Doc = api.Action{} // doc holds it
 	}
 	open := a.Outcome == "sent_unconfirmed" && p.authz.Effect != authz.Read
 	if open {
@@ -197,11 +202,13 @@ func (s *actions) giveBack(rows []store.Action, docs []keptAction) {
 	s.behind, s.behindDocs = append(rows, s.behind...), append(docs, s.behindDocs...)
 }
 
-// keptAction is an action's row as sealed: the document, and the two keys by which an unresolved write blocks its twin.
+// keptAction is an action's row as sealed: the document, the two keys by which an unresolved write blocks its twin, and
+// the key of its file.
 type keptAction struct {
 	Doc       api.Action `json:"doc"`
 	Digest    []byte     `json:"digest"`
 	EffectKey []byte     `json:"effectKey"`
+	File      *keptFile  `json:"file,omitempty"`
 }
 
 // remember takes an unresolved write into memory.

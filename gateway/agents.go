@@ -66,6 +66,7 @@ type agentConn struct {
 	conn  net.Conn
 	proc  *peer.Process
 	write sync.Mutex
+	blobs *blobs
 }
 
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
@@ -78,7 +79,8 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 		a.answer(api.Response{Error: api.Fail("peer_unidentified", "")})
 		return
 	}
-	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p}
+	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom)}
+	defer a.blobs.close()
 	defer g.dismiss(p)
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -196,6 +198,10 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) a
 		return a.call(ctx, req.Params, held)
 	case api.MethodStatus:
 		return a.status(ctx, req.Params)
+	case api.MethodBlob:
+		return a.blob(ctx, req.Params)
+	case api.MethodFile:
+		return a.file(ctx, req.Params)
 	case api.MethodCancel:
 		return a.cancel(ctx, req.Params)
 	case api.MethodTargets, api.MethodSession:
@@ -210,13 +216,22 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) a
 func (a *agentConn) call(ctx context.Context, params []byte, held *hold) api.Response {
 	var r api.ActionRequest
 	var q parsed
+	sent := func() {} // gives back the room of the blob it names
 	if fault := decode(params, &r); fault != nil {
 		q.fault = fault
 	} else {
-		q = parse(r)
+		q = parseWith(r, func(ref string) ([]byte, *api.Error) {
+			b, fault := a.blobs.take(ref)
+			if fault != nil {
+				return nil, fault
+			}
+			sent = b.held.drop
+			return b.data, nil
+		})
 	}
 	who, err := a.g.identify(ctx, a.proc, a.g.log.w.Load() != nil) // without a log nothing can be opened
 	if err != nil {
+		sent()
 		a.g.complain("identify", err)
 		return api.Response{Error: a.denied(ctx, who, api.MethodCall, q.tool, a.unidentified(err))}
 	}
@@ -227,7 +242,7 @@ func (a *agentConn) call(ctx context.Context, params []byte, held *hold) api.Res
 	ended := make(chan api.Action, 1)
 	id := newID("act_")
 	held.keep()
-	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id); held.drop() })
+	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id); held.drop(); sent() })
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {

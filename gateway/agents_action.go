@@ -31,8 +31,17 @@ func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
 	if fault != nil {
 		return api.Response{Error: fault}
 	}
-	if act.State != api.Done && r.WaitSeconds > 0 {
-		if now, ok := a.g.await(ctx, r.Action, time.Duration(r.WaitSeconds)*time.Second); ok {
+	at, given := parseCursor(r.Cursor)
+	if r.Cursor != "" && !given {
+		return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", api.Fail("invalid_request", `cursor: "0", or one that an output named`))}
+	}
+	if act.State != api.Done && (r.WaitSeconds > 0 || given) {
+		wait := time.Duration(r.WaitSeconds) * time.Second
+		look := func() (api.Action, bool) { return a.g.await(ctx, r.Action, wait) }
+		if given {
+			look = func() (api.Action, bool) { return a.g.awaitOutput(ctx, r.Action, at, wait) }
+		}
+		if now, ok := look(); ok {
 			act = now
 		}
 		// A wait is long enough for everything to have changed.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,7 +25,8 @@ type outcome struct {
 	flags     []string
 	reflected int
 	result    []byte
-	job       string // what the remote side calls the job it started
+	file      *keptFile // where the result's body is, if it is long
+	job       string    // what the remote side calls the job it started
 	status    int
 	exit      *int
 	signal    string
@@ -81,10 +81,11 @@ const callLimit = 5 * time.Minute
 func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) error {
 	ctx, cancel := context.WithTimeout(c.ctx, callLimit)
 	defer cancel()
-	var body bytes.Buffer
+	body := &stream{spill: func() (*fileWriter, error) { return newFile(g.cfg.Home.Files(), c.id) }}
+	g.acts.show(c.id, &streams{out: body})
 	inj := httpexec.Injection{Credential: p.secret.Name, Version: p.secret.Version, Secret: s.Bytes(), IdempotencyKey: p.upstreamKey(c.id),
 		Keep: keeper{g, p.secret, event.TokenKept{Credential: p.secret.Name, Action: c.id, Run: p.run, Epoch: c.epoch.id}}}
-	r, err := g.http.Do(ctx, c.dial, p.http, p.httpMatch, inj, &body)
+	r, err := g.http.Do(ctx, c.dial, p.http, p.httpMatch, inj, body)
 	out.settled(r.Outcome.String(), r.Reason, r.Detail)
 	out.job = r.JobID
 	out.status, out.sent, out.received, out.reflected = r.Code, r.Sent, r.Received, r.Hits
@@ -96,12 +97,23 @@ func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) er
 			out.flags = append(out.flags, f.flag)
 		}
 	}
-	if r.Code != 0 {
-		res := api.HTTPResult{Status: r.Code, Headers: r.Headers, BodyComplete: r.Complete}
-		res.Body, res.BodyEncoding = bodyText(body.Bytes())
-		out.result = encode(res)
+	if r.Code == 0 {
+		return err
 	}
-	return err
+	res := api.HTTPResult{Status: r.Code, Headers: r.Headers, BodyComplete: r.Complete}
+	res.Body, res.BodyEncoding = bodyText(body.bytes())
+	file, ferr := body.kept()
+	switch {
+	case file != nil:
+		out.file, res.BodyFile, res.Body, res.BodyEncoding = file, &c.id, "", "utf-8"
+	case body.over():
+		res.BodyComplete = false
+		if !r.Truncated {
+			out.flags = append(out.flags, "output_truncated")
+		}
+	}
+	out.result = encode(res)
+	return errors.Join(err, ferr)
 }
 
 // dialFault is why an SSH connection was not made, in safe words.
@@ -129,8 +141,9 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 	}
 	defer g.ssh.Put(conn)
 	set := scrub.New(s.Bytes())
-	var stdout, stderr capped
-	ow, ew := set.Writer(&stdout), set.Writer(&stderr)
+	stdout, stderr := &stream{}, &stream{}
+	g.acts.show(c.id, &streams{out: stdout, err: stderr})
+	ow, ew := set.Writer(stdout), set.Writer(stderr)
 	r, err := conn.Run(ctx, p.ssh, p.host.match, ow, ew)
 	for _, w := range []*scrub.Writer{ow, ew} {
 		hits, werr := w.Close(r.Complete())
@@ -138,7 +151,7 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 		err = errors.Join(err, werr)
 	}
 	out.settled(r.Outcome.String(), r.Reason, r.Detail)
-	out.received = stdout.total + stderr.total
+	out.received = stdout.count() + stderr.count()
 	if out.reflected > 0 {
 		out.flags = append(out.flags, "reflected")
 	}
@@ -149,7 +162,7 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 		out.flags = append(out.flags, "pipes_held")
 	}
 	if r.Outcome == sshexec.Confirmed || r.Outcome == sshexec.FailedRemote {
-		res := api.SSHResult{ExitStatus: r.ExitStatus, Stdout: text(stdout.Bytes()), Stderr: text(stderr.Bytes())}
+		res := api.SSHResult{ExitStatus: r.ExitStatus, Stdout: text(stdout.bytes()), Stderr: text(stderr.bytes())}
 		if r.Signal != "" {
 			res.Signal, out.signal = &r.Signal, r.Signal
 		} else {
@@ -166,23 +179,6 @@ func joined(ctx, other context.Context) (context.Context, func()) {
 	stop := context.AfterFunc(other, cancel)
 	return ctx, func() { stop(); cancel() }
 }
-
-// capped keeps the first sshexec.OutputLimit bytes and counts the rest: a mask can be longer than what it stands for.
-type capped struct {
-	bytes.Buffer
-	total int64
-}
-
-func (c *capped) Write(b []byte) (int, error) {
-	c.total += int64(len(b))
-	if room := sshexec.OutputLimit - c.Len(); room < len(b) {
-		c.Buffer.Write(b[:max(room, 0)])
-		return len(b), nil
-	}
-	return c.Buffer.Write(b)
-}
-
-func (c *capped) over() bool { return c.total > sshexec.OutputLimit }
 
 // text shows a command's output; bytes that are no text become U+FFFD.
 func text(b []byte) string {

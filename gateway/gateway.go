@@ -99,7 +99,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials()}
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
-	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product})
+	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product, BodyLimit: fileLimit})
 	g.ssh = sshexec.NewPool(sshexec.PoolOptions{})
 	g.operator = newRun(owner{}, now().Wall)
 	g.operator.id = ""

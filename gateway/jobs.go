@@ -215,7 +215,9 @@ func (s *actions) keptOf(id string) (keptAction, bool) {
 	if x == nil || x.doc.Outcome == "" {
 		return keptAction{}, false
 	}
-	return keptAction{x.doc, x.digest, x.effect}, true
+	k := x.kept
+	k.Doc = x.doc
+	return k, true
 }
 
 // changed shows an action as its job's change left it, and has its row written behind. logged: the log has the change.

@@ -136,7 +136,7 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 	}
 	ev := out.event(a)
 	_, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Result, Subject: event.Subject(a.ID), Body: event.Encode(ev), Own: g.own(who, p, out.word, out.job)})
-	g.acts.finished(a, p, err == nil)
+	g.acts.finished(a, p, out.file, err == nil)
 	if err != nil {
 		g.complain("record result", err)
 		a.Error = api.Fail("audit_unavailable", "the outcome is "+out.word+", and it could not be recorded")

@@ -57,6 +57,13 @@ type sshBinding struct {
 
 // parse reads a call strictly, with no vault and no I/O. A fault stays in the value: it is denied on rung 0 like any other.
 func parse(r api.ActionRequest) parsed {
+	return parseWith(r, func(string) ([]byte, *api.Error) {
+		return nil, api.Fail("invalid_request", "bodyRef: no blob was sent")
+	})
+}
+
+// parseWith is parse for a caller that may have sent bytes before: blob gives those of a reference, once.
+func parseWith(r api.ActionRequest, blob func(ref string) ([]byte, *api.Error)) parsed {
 	q := parsed{tool: r.Tool, key: r.IdempotencyKey, reason: escape(r.Reason, reasonLimit)}
 	switch {
 	case len(r.IdempotencyKey) > 128 || !printable(r.IdempotencyKey):
@@ -64,7 +71,7 @@ func parse(r api.ActionRequest) parsed {
 	case r.WaitSeconds < 0 || r.WaitSeconds > api.WaitLimit:
 		q.fault = api.Fail("invalid_request", fmt.Sprintf("waitSeconds: 0 to %d", api.WaitLimit))
 	case r.Tool == api.ToolHTTP:
-		q.parseHTTP(r.Args)
+		q.parseHTTP(r.Args, blob)
 	case r.Tool == api.ToolSSH:
 		q.parseSSH(r.Args)
 	default:
@@ -74,14 +81,24 @@ func parse(r api.ActionRequest) parsed {
 	return q
 }
 
-func (q *parsed) parseHTTP(args []byte) {
+func (q *parsed) parseHTTP(args []byte, blob func(ref string) ([]byte, *api.Error)) {
 	var a api.HTTPArgs
 	if q.fault = decode(args, &a); q.fault != nil {
 		return
 	}
 	q.target, q.narrow = a.Target, a.Credential
+	body := []byte(a.Body)
+	if a.BodyRef != "" {
+		if a.Body != "" {
+			q.fault = api.Fail("invalid_request", "give body or bodyRef, not both")
+			return
+		}
+		if body, q.fault = blob(a.BodyRef); q.fault != nil {
+			return
+		}
+	}
 	req, err := httpexec.ParseRequest(httpexec.Input{URL: a.URL, Target: a.Target, Path: a.Path, Method: a.Method,
-		Query: a.Query, Headers: a.Headers, Body: []byte(a.Body)})
+		Query: a.Query, Headers: a.Headers, Body: body})
 	if err != nil {
 		q.fault = requestFault(err)
 		return

@@ -209,7 +209,7 @@ func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) (err e
 	}
 	doc.JobID = o.Job
 	row.Unresolved = row.Outcome == "sent_unconfirmed" && !o.Read
-	row.Sealed, err = g.sealKept(keptAction{doc, o.Digest, o.EffectKey})
+	row.Sealed, err = g.sealKept(keptAction{Doc: doc, Digest: o.Digest, EffectKey: o.EffectKey})
 	return err
 }
 

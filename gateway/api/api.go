@@ -41,6 +41,8 @@ const (
 	MethodCall    = "call"    // ActionRequest -> Action
 	MethodStatus  = "status"  // StatusRequest -> Action
 	MethodCancel  = "cancel"  // CancelRequest -> Action
+	MethodBlob    = "blob"    // BlobRequest -> Blob
+	MethodFile    = "file"    // FileRequest -> FilePart
 	MethodTargets = "targets" // {} -> []Target
 	MethodSession = "session" // {} -> Session
 )
@@ -64,6 +66,17 @@ type ActionRequest struct {
 type StatusRequest struct {
 	Action      string `json:"action"`
 	WaitSeconds int    `json:"waitSeconds,omitzero"`
+	Cursor      string `json:"cursor,omitempty"` // "0", then the last Output's: show what a running action put out since
+}
+
+// Output is what a running action has put out after a cursor, scrubbed. It may lag behind by what could be the beginning of
+// a secret, and goes no further than what a result holds. Once the action is done its result has everything.
+type Output struct {
+	Cursor       string `json:"cursor"`
+	Body         string `json:"body,omitempty"` // http_request
+	BodyEncoding string `json:"bodyEncoding,omitempty"`
+	Stdout       string `json:"stdout,omitempty"` // commands
+	Stderr       string `json:"stderr,omitempty"`
 }
 
 // CancelRequest calls back an action of the caller's own run: what was not sent is dropped, what was sent is stopped as
@@ -81,10 +94,39 @@ type HTTPArgs struct {
 	Query      map[string]string `json:"query,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"`
 	Body       string            `json:"body,omitempty"`
+	BodyRef    string            `json:"bodyRef,omitempty"` // a Blob's, in Body's place
 	Credential string            `json:"credential,omitempty"`
 }
 
-// HTTPResult is what came back, scrubbed. BodyEncoding is "utf-8" or "base64".
+// BlobRequest sends a chunk of bytes that a later call on this connection names. An empty Ref begins a blob; EOF ends it.
+type BlobRequest struct {
+	Ref  string `json:"ref,omitempty"`
+	Data []byte `json:"data"` // base64
+	EOF  bool   `json:"eof,omitzero"`
+}
+
+// Blob is what has come of one so far. A blob serves one call, and goes with its connection.
+type Blob struct {
+	Ref    string `json:"ref"`
+	Length int64  `json:"length"`
+}
+
+// FileRequest asks for a part of an action's long body. Length is at most 4 MiB, and that where it is 0.
+type FileRequest struct {
+	Action string `json:"action"`
+	Offset int64  `json:"offset,omitzero"`
+	Length int    `json:"length,omitzero"`
+}
+
+// FilePart is that part; EOF says that it is the last.
+type FilePart struct {
+	Data []byte `json:"data"` // base64
+	EOF  bool   `json:"eof"`
+	Size int64  `json:"size"` // of the whole body
+}
+
+// HTTPResult is what came back, scrubbed. BodyEncoding is "utf-8" or "base64". A body over 1 MiB is not in Body: BodyFile
+// is then this action's id, for [MethodFile].
 type HTTPResult struct {
 	Status       int               `json:"status"`
 	Headers      map[string]string `json:"headers"`
@@ -128,7 +170,8 @@ type Action struct {
 	StartedAt      time.Time      `json:"startedAt,omitzero"`
 	FinishedAt     time.Time      `json:"finishedAt,omitzero"`
 	JobID          string         `json:"jobId,omitempty"`
-	Job            *JobAnswer     `json:"job,omitempty"` // where the remote job was asked for just now
+	Output         *Output        `json:"output,omitempty"` // of a running action, where a cursor was given
+	Job            *JobAnswer     `json:"job,omitempty"`    // where the remote job was asked for just now
 	Result         jsontext.Value `json:"result,omitzero"`
 }
 

@@ -45,7 +45,7 @@ var Codes = []Code{
 	{"invalid_request", 400, 2, NextFix, "the request is malformed", "correct the request and send it again"},
 	{"frame_too_large", 413, 2, NextFix, "a line is at most 16 MiB", "send less in one request"},
 	{"unknown_tool", 404, 2, NextFix, "no tool of this name exists", "use a tool that list_targets or tools/list names"},
-	{"unknown_method", 404, 2, NextFix, "no method of this name exists here", "use call, status, cancel, targets or session"},
+	{"unknown_method", 404, 2, NextFix, "no method of this name exists here", "use call, status, cancel, blob, file, targets or session"},
 	// Rung 1: the caller.
 	{"peer_unidentified", 403, 1, NextAsk, "the kernel could not say who is calling", "start the client normally and connect again"},
 	{"peer_replaced", 403, 1, NextAsk, "the calling process is no longer the program that connected", "connect again and ask for approval"},

@@ -36,7 +36,11 @@ func (c *Client) action(ctx context.Context, method string, params any) (api.Act
 }
 
 func (c *Client) result(ctx context.Context, method string, out any) error {
-	r, err := c.ask(ctx, method, struct{}{})
+	return c.resultOf(ctx, method, struct{}{}, out)
+}
+
+func (c *Client) resultOf(ctx context.Context, method string, params, out any) error {
+	r, err := c.ask(ctx, method, params)
 	if err != nil {
 		return err
 	}

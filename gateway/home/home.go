@@ -118,6 +118,9 @@ func (h Home) Database() string { return filepath.Join(h.data, "vault.db") }
 // Log is the folder that holds audit.pub and audit/.
 func (h Home) Log() string { return h.data }
 
+// Files is the folder of long answers, each sealed. Its writer makes it with MakePrivate.
+func (h Home) Files() string { return filepath.Join(h.data, "files") }
+
 // LogFile takes spd's stderr when it runs in the background.
 func (h Home) LogFile() string { return filepath.Join(h.data, "spd.log") }
 
