@@ -97,6 +97,9 @@ func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, err
 	if passphrase < 0 || n < 0 {
 		return m, nil, api.Fail("invalid_request", "passphraseLength: longer than the value")
 	}
+	if why := mistaken(m.Kind, value[:n]); why != "" {
+		return m, nil, api.Fail("invalid_request", "value: "+why)
+	}
 	if isHTTP(m.Kind) {
 		if passphrase != 0 {
 			return m, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key only")
@@ -112,7 +115,7 @@ func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, err
 	}
 	key, err := sshexec.ParseKey(value[:n], value[n:])
 	if err != nil {
-		return m, nil, api.Fail("invalid_request", err.Error())
+		return m, nil, keyFault(err)
 	}
 	kept, err := key.Marshal()
 	m.Rules = encode(sshKeyRules{Public: key.Public()})

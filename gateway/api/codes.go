@@ -101,6 +101,7 @@ var Codes = []Code{
 	{"proof_wrong", 403, 1, NextFix, "the passphrase is wrong", "try again"},
 	{"last_slot", 409, 1, NextFix, "that is the last slot that is not in a keychain", "add a passphrase or recovery slot first"},
 	{"keychain_unavailable", 503, 1, NextFix, "the keychain does not give what it should", "the passphrase still works: `sp unlock`"},
+	{"passphrase_required", 400, 2, NextFix, "the key file is encrypted", "give its passphrase, at the prompt or with --key-passphrase-fd"},
 	{"exists", 409, 1, NextFix, "this name is taken", "choose another name, or remove the old one first"},
 	{"not_found", 404, 1, NextFix, "there is nothing of this name", "list what there is"},
 	{"changed_meanwhile", 409, 1, NextFix, "what this speaks of has changed since it was looked at", "look again, then repeat the command"},
