@@ -11,7 +11,9 @@ import (
 )
 
 func (a *app) host() *cobra.Command {
-	return group("host", "The SSH hosts that agents may be let to", a.hostAdd(), a.hostList(), a.remove("host", api.PathTargetRemove))
+	return group("host", "The SSH hosts that agents may be let to",
+		a.hostAdd(), a.hostList(), a.hostShow(),
+		a.remove("host", "Every grant that names its credential ends, and so do the calls under way by them.", api.PathTargetRemove))
 }
 
 func (a *app) hostAdd() *cobra.Command {
@@ -100,4 +102,24 @@ func (a *app) hostList() *cobra.Command {
 		func(h api.Host) []string {
 			return []string{h.Name, h.Address, h.User, h.Credential, h.Shell, strings.Join(h.HostKeys, "; "), strings.Join(h.Rules, "; ")}
 		})
+}
+
+func (a *app) hostShow() *cobra.Command {
+	return showing(a, "Show a host: its pinned keys, and what agents may do there", api.PathTargetShow, func(h api.HostShown) error {
+		pairs := []string{"name", h.Name, "address", h.Address, "user", h.User, "credential", h.Credential, "confirm", h.Confirm, "shell", h.Shell}
+		for _, k := range h.HostKeys {
+			pairs = append(pairs, "host key", k)
+		}
+		for _, r := range h.Rules {
+			pairs = append(pairs, "may", r)
+		}
+		for _, n := range h.AllowNetwork {
+			pairs = append(pairs, "network", n)
+		}
+		for _, g := range h.Grants {
+			pairs = append(pairs, "grant", g)
+		}
+		facts(a.out, "", pairs...)
+		return nil
+	})
 }

@@ -51,6 +51,8 @@ type world struct {
 	fds map[int]string // what descriptors hold
 	tty *os.File       // the controlling terminal; nil: none
 
+	stdin *os.File // of a process on a terminal, where that is no terminal; nil: /dev/null
+
 	mu    sync.Mutex
 	asked []asked
 }

@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 		"status --wait soon":                "invalid argument",
 		"secret add":                        "NAME is missing",
 		"secret add x":                      "--kind is missing",
-		"secret add x y --kind bearer":      `unexpected argument "y"`,
+		"secret add x y --kind bearer":      "a value is never one",
 		"secret add x --kind bearer":        "the value is empty",
 		"secret rm":                         "NAME is missing",
 		"secret rm x --passphrase-fd 9":     "descriptor 9 is not open",

@@ -72,6 +72,8 @@ func (w *world) onTerminal(stdin bool, args ...string) *terminal {
 	p.cond = sync.NewCond(&p.mu)
 	if stdin {
 		p.cmd.Stdin = slave
+	} else if w.stdin != nil {
+		p.cmd.Stdin = w.stdin
 	}
 	p.cmd.Stdout, p.cmd.Stderr = slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}

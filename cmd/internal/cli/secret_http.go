@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sallyport/gateway/api"
 )
@@ -28,9 +28,9 @@ Kinds, and what the value is:
 A preset fills in what is known of a service: see "sp secret presets". What is said
 beside --preset replaces its part of it: --allow replaces all of its rules.`
 
-// httpFlags are the flags of an HTTP credential's rules.
-func httpFlags(cmd *cobra.Command, r *api.HTTPRules) {
-	f := cmd.Flags()
+// httpFlags are the flags of an HTTP credential's rules. Each has the name of its field: --allow-http is allowHttp in JSON
+// and allow_http in an apply file.
+func httpFlags(f *pflag.FlagSet, r *api.HTTPRules) {
 	f.StringArrayVar(&r.Allow, "allow", nil, "`RULE`: METHODS ORIGIN/PATH-PATTERN; * is one segment, ** the rest, {raw} one that may hold %2F; ?KEY=PATTERN holds a query key (repeatable)")
 	f.StringArrayVar(&r.AllowHeader, "allow-header", nil, "a header the agent may set: `NAME[=PATTERN]` (repeatable)")
 	f.StringArrayVar(&r.AllowNetwork, "allow-network", nil, "a private or loopback network it may reach: `CIDR`, as in 127.0.0.1/32 (repeatable)")
