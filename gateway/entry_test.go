@@ -14,9 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
 	"sallyport/gateway/api"
+	"sallyport/sshexec/sshtest"
 )
 
 // add stores a credential whose value is exactly these bytes.
@@ -37,12 +36,11 @@ var somewhere = api.HTTPRules{Allow: []string{"GET https://api.example.com/**"}}
 func TestMistakenValues(t *testing.T) {
 	r := newRig(t, "")
 	r.init()
-	_, key, _ := ed25519.GenerateKey(rand.Reader)
-	block, err := ssh.MarshalPrivateKey(key, "")
+	key, _, err := sshtest.GenerateKey("ed25519")
 	if err != nil {
 		t.Fatal(err)
 	}
-	openssh := string(pem.EncodeToMemory(block))
+	openssh := string(key)
 	const token = "tok-9d1c77aa0e5b"
 	for name, tt := range map[string]struct{ kind, value, says string }{
 		"empty":                 {"bearer", "", "empty"},
@@ -128,6 +126,14 @@ func TestKeyImport(t *testing.T) {
 		}
 		return string(pem.EncodeToMemory(b))
 	}
+	openssh := func(kind string) string {
+		t.Helper()
+		key, _, err := sshtest.GenerateKey(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(key)
+	}
 	pkcs8 := func(key any) string {
 		der, err := x509.MarshalPKCS8PrivateKey(key)
 		return file(&pem.Block{Type: "PRIVATE KEY", Bytes: der}, err)
@@ -137,26 +143,46 @@ func TestKeyImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	forms := map[string]struct{ file, phrase, public string }{
-		"OpenSSH ed25519":  {file(ssh.MarshalPrivateKey(edKey, "")), "", "ssh-ed25519 "},
-		"OpenSSH, locked":  {file(ssh.MarshalPrivateKeyWithPassphrase(edKey, "", []byte(phrase))), phrase, "ssh-ed25519 "},
+		"OpenSSH ed25519":  {openssh("ed25519"), "", "ssh-ed25519 "},
 		"PKCS#1":           {file(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(rsaKey)}, nil), "", "ssh-rsa "},
 		"SEC 1":            {file(&pem.Block{Type: "EC PRIVATE KEY", Bytes: sec1}, nil), "", "ecdsa-sha2-nistp256 "},
 		"PKCS#8 RSA":       {pkcs8(rsaKey), "", "ssh-rsa "},
 		"PKCS#8 ed25519":   {pkcs8(edKey), "", "ssh-ed25519 "},
 		"Windows line end": {strings.ReplaceAll(pkcs8(ecKey), "\n", "\r\n"), "", "ecdsa-sha2-nistp256 "},
 	}
-	if openssl, err := exec.LookPath("openssl"); err == nil {
-		in := filepath.Join(t.TempDir(), "k")
-		if err := os.WriteFile(in, []byte(pkcs8(rsaKey)), 0o600); err != nil {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "k")
+	for name, tt := range map[string]struct {
+		tool, file, public string
+		args               []string
+	}{
+		"PKCS#8, locked":  {"openssl", pkcs8(rsaKey), "ssh-rsa ", []string{"pkcs8", "-topk8", "-in", in, "-out", in + ".out", "-passout", "pass:" + phrase}},
+		"PEM, locked":     {"openssl", pkcs8(rsaKey), "ssh-rsa ", []string{"rsa", "-traditional", "-aes128", "-in", in, "-out", in + ".out", "-passout", "pass:" + phrase}},
+		"OpenSSH, locked": {"ssh-keygen", openssh("ed25519"), "ssh-ed25519 ", []string{"-q", "-p", "-P", "", "-N", phrase, "-f", in}},
+	} {
+		if _, err := exec.LookPath(tt.tool); err != nil {
+			if os.Getenv("SALLYPORT_REAL") == "require" {
+				t.Errorf("%s: not installed", tt.tool)
+			}
+			t.Log(name + ": no " + tt.tool)
+			continue
+		}
+		os.Remove(in)
+		if err := os.WriteFile(in, []byte(tt.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(openssl, "pkcs8", "-topk8", "-in", in, "-passout", "pass:"+phrase).Output()
+		if out, err := exec.Command(tt.tool, tt.args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", name, err, out)
+		}
+		made := in + ".out"
+		if tt.tool == "ssh-keygen" {
+			made = in // it changes the file itself
+		}
+		locked, err := os.ReadFile(made)
 		if err != nil {
 			t.Fatal(err)
 		}
-		forms["PKCS#8, locked"] = struct{ file, phrase, public string }{string(out), phrase, "ssh-rsa "}
-	} else if os.Getenv("SALLYPORT_REAL") == "require" {
-		t.Error("openssl: not installed")
+		forms[name] = struct{ file, phrase, public string }{string(locked), phrase, tt.public}
 	}
 	n := 0
 	for name, tt := range forms {
@@ -179,11 +205,7 @@ func TestKeyImport(t *testing.T) {
 	}
 	// Another key in the place of one: the public half goes with it.
 	was := op[api.CredentialShown](r, r.opCredentialShow, api.NameArgs{Name: "keyb"})
-	another, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := r.rotate("keyb", file(ssh.MarshalPrivateKey(another, "")))
+	out, err := r.rotate("keyb", openssh("ecdsa"))
 	if err != nil || !strings.HasPrefix(out.Credential.Rules[0], "ecdsa-") || out.Credential.Rules[0] == was.Rules[0] {
 		t.Errorf("rotated: %+v %v", out, err)
 	}
