@@ -60,6 +60,9 @@ func checkParts(body []byte, boundary string) error {
 	if boundary == "" || !bytes.HasPrefix(body, []byte("--"+boundary)) {
 		return bad
 	}
+	if !soundHeads(body, boundary) {
+		return bad
+	}
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for range maxParts {
 		p, err := r.NextRawPart()
@@ -77,6 +80,24 @@ func checkParts(body []byte, boundary string) error {
 		}
 	}
 	return invalid("the multipart body has more than 1000 parts")
+}
+
+// soundHeads: lines end as RFC 2046 says and none is folded, so that every parser sees the same ones.
+func soundHeads(body []byte, boundary string) bool {
+	for part := range bytes.SplitSeq(append([]byte("\r\n"), body...), []byte("\r\n--"+boundary)) {
+		head, _, ok := bytes.Cut(part, []byte("\r\n\r\n"))
+		if !ok {
+			head = part // before the first and after the last
+		}
+		for i, c := range head {
+			lf := i+1 < len(head) && head[i+1] == '\n'
+			folded := i+2 < len(head) && (head[i+2] == ' ' || head[i+2] == '\t')
+			if c == '\r' && (!lf || folded) || c == '\n' && (i == 0 || head[i-1] != '\r') || c == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // soundPart: one disposition, whose names every parser reads alike.

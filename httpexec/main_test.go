@@ -119,11 +119,14 @@ func client(t testing.TB) *Client {
 	return c
 }
 
+// quiet is a log for servers whose refused handshakes are meant.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
 // tlsServer serves h and returns its URL and CA.
 func tlsServer(t testing.TB, h http.Handler) (url, ca string) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are meant
+	s.Config.ErrorLog = quiet()
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))

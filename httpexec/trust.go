@@ -79,3 +79,15 @@ func parseCA(text string) (*x509.CertPool, error) {
 	}
 	return pool, nil
 }
+
+// clientCert is what mtls shows in the handshake; nil for every other kind.
+func (r *Rules) clientCert(value []byte) (*tls.Certificate, error) {
+	if r.spec.Kind != "mtls" {
+		return nil, nil
+	}
+	c, err := parsePair(value)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
