@@ -14,6 +14,7 @@ const (
 	NotSent                        // provably no byte of the request left
 	Confirmed                      // an exit-status came, whatever its value
 	FailedRemote                   // exit-signal, or the host refused the request
+	Accepted                       // a job was started, or one of this id had been
 )
 
 // String gives the word used in logs and answers.
@@ -27,6 +28,8 @@ func (o Outcome) String() string {
 		return "confirmed"
 	case FailedRemote:
 		return "failed_remote"
+	case Accepted:
+		return "accepted"
 	}
 	return "sent_unconfirmed"
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -190,15 +192,14 @@ func TestSSHDForcedCommand(t *testing.T) {
 	}
 }
 
-// S21, and signals where they are allowed: needs root, for accounts of its own.
-func TestSSHDLoginShells(t *testing.T) {
+// shellAccounts are accounts sp-NAME with those login shells, those that are installed. It needs root.
+func shellAccounts(t *testing.T, shells ...string) map[string]string {
+	t.Helper()
 	if os.Getuid() != 0 {
 		missing(t, "accounts", "needs root")
 	}
-	dir := t.TempDir()
-	want := map[string]string{"sh": "posix", "bash": "posix", "dash": "posix", "zsh": "posix", "ash": "posix", "fish": "exact", "tcsh": "exact"}
-	accounts := map[string]string{}
-	for sh := range want {
+	dir, accounts := t.TempDir(), map[string]string{}
+	for _, sh := range shells {
 		path, err := exec.LookPath(sh)
 		if sh == "ash" {
 			if path, err = exec.LookPath("busybox"); err == nil {
@@ -215,6 +216,13 @@ func TestSSHDLoginShells(t *testing.T) {
 			accounts["sp-"+sh] = path
 		}
 	}
+	return accounts
+}
+
+// S21, and signals where they are allowed: needs root, for accounts of its own.
+func TestSSHDLoginShells(t *testing.T) {
+	want := map[string]string{"sh": "posix", "bash": "posix", "dash": "posix", "zsh": "posix", "ash": "posix", "fish": "exact", "tcsh": "exact"}
+	accounts := shellAccounts(t, slices.Collect(maps.Keys(want))...)
 	s := startSSHD(t, accounts, "")
 	for sh, shell := range want {
 		t.Run(sh, func(t *testing.T) {
