@@ -129,7 +129,7 @@ func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) err
 	defer cancel()
 	dial, stop := joined(ctx, c.dial)
 	defer stop()
-	conn, err := g.ssh.Dial(dial, p.host.target, sshexec.Auth{Key: s.Bytes(), Version: p.secret.Version, Run: p.run})
+	conn, err := g.ssh.Dial(dial, p.host.target, sshexec.Auth{Kind: sshexec.AuthKey, Secret: s.Bytes(), Version: p.secret.Version, Run: p.run})
 	if err != nil {
 		e := dialFault(err)
 		word := "not_sent"

@@ -112,7 +112,7 @@ func enrolFault(err error) error {
 func (g *Gateway) proveShell(ctx context.Context, target string, m vault.Meta, spec hostSpec) (shell string, err error) {
 	err = g.vault.With(ctx, vault.Ref{Name: m.Name, Version: m.Version}, func(s vault.Secret) error {
 		t := sshexec.Target{Name: target, Address: spec.Address, User: spec.User, HostKeys: spec.HostKeys, AllowNetwork: spec.AllowNetwork, Shell: "exact"}
-		conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Key: s.Bytes(), Version: m.Version, Run: enrolling})
+		conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Kind: sshexec.AuthKey, Secret: s.Bytes(), Version: m.Version, Run: enrolling})
 		if err != nil {
 			return err
 		}

@@ -17,13 +17,6 @@ import (
 // DialTimeout bounds dial, key exchange and authentication together.
 const DialTimeout = 15 * time.Second
 
-// Auth is what a connection is opened with.
-type Auth struct {
-	Key     []byte // as Key.Marshal gives it; read only while Dial runs, never kept
-	Version uint64 // of the credential
-	Run     string // the run the connection belongs to
-}
-
 // lookup resolves a host name to all its addresses.
 type lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
@@ -117,56 +110,61 @@ func (c *countConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// wire is an authenticated connection.
+// wire is an authenticated connection, and the one to the jump host below it.
 type wire struct {
 	conn  ssh.Conn
 	chans <-chan ssh.NewChannel
 	reqs  <-chan *ssh.Request
 	nc    *countConn
+	below *tunnel
 }
 
 // close ends a connection that was never served, and waits for its end.
 func (w wire) close() {
 	_ = w.nc.Close()
+	refuseAll(w.conn, w.chans, w.reqs)
+	w.below.wait()
+}
+
+// refuseAll answers a connection's requests with no until it ends: a host has no business with us.
+func refuseAll(conn ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ssh.DiscardRequests(w.reqs)
+		ssh.DiscardRequests(reqs)
 	}()
-	for c := range w.chans {
+	for c := range chans {
 		_ = c.Reject(ssh.Prohibited, "no channels")
 	}
 	<-done
-	_ = w.conn.Wait()
+	_ = conn.Wait()
 }
 
-// handshake opens and authenticates one connection. ctx has a deadline: it covers
-// TCP, key exchange and authentication, since it is set on the socket.
-func (t Target) handshake(ctx context.Context, key []byte, find lookup) (wire, error) {
+// handshake opens and authenticates one connection, through the jump host where the target has one. ctx has a deadline:
+// it covers TCP, key exchange and authentication of every hop, since its end closes the socket.
+func (t Target) handshake(ctx context.Context, a Auth, find lookup) (wire, error) {
 	d, err := t.plan()
 	if err != nil {
 		return wire{}, &DialError{Reason: "dial_failed", Detail: err.(*RequestError).Reason}
 	}
-	k, err := ParseKey(key, nil)
-	if err != nil {
-		return wire{}, &DialError{Reason: "dial_failed", Detail: "the credential is no usable SSH key"}
-	}
-	signer, err := k.signer()
-	if err != nil {
-		return wire{}, &DialError{Reason: "dial_failed", Detail: "the credential is no usable SSH key"}
-	}
-	tcp, err := d.connect(ctx, find)
+	o, err := newOffer(a)
 	if err != nil {
 		return wire{}, err
 	}
-	nc := &countConn{Conn: tcp}
-	// The library keeps its configuration for as long as the connection lives: the
-	// key must not be reachable from it any longer than the handshake.
-	signers := []ssh.Signer{signer}
-	defer func() { signers = nil }()
+	defer o.forget()
+	var tcp net.Conn
+	var below *tunnel
+	if t.Via == nil {
+		tcp, err = d.connect(ctx, find)
+	} else {
+		below, err = t.through(ctx, a, d, find)
+		tcp = below
+	}
+	if err != nil {
+		return wire{}, err
+	}
 	var wrong *HostKeyError
-	asked := false
-	w, err := greet(ctx, nc, &ssh.ClientConfig{
+	w, err := greet(ctx, &countConn{Conn: tcp}, &ssh.ClientConfig{
 		User:              t.User,
 		HostKeyAlgorithms: d.pins.algorithms(),
 		HostKeyCallback: func(_ string, _ net.Addr, got ssh.PublicKey) error {
@@ -176,11 +174,12 @@ func (t Target) handshake(ctx context.Context, key []byte, find lookup) (wire, e
 			}
 			return nil
 		},
-		Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
-			asked = true
-			return signers, nil
-		})},
+		Auth: o.methods(),
 	})
+	w.below = below
+	if err != nil {
+		below.wait()
+	}
 	var none *ssh.AlgorithmNegotiationError
 	switch {
 	case err == nil:
@@ -190,8 +189,10 @@ func (t Target) handshake(ctx context.Context, key []byte, find lookup) (wire, e
 		fallthrough
 	case wrong != nil:
 		return wire{}, &DialError{Reason: "host_key_changed", Detail: wrong.Error(), cause: wrong}
-	case asked:
-		return wire{}, dialError(ctx, err, "the host refused the account or its key")
+	case errors.Is(err, errPrompt):
+		return wire{}, &DialError{Reason: "dial_failed", Detail: errPrompt.Reason}
+	case o.asked:
+		return wire{}, dialError(ctx, err, "the host refused the account or its "+a.Kind.noun())
 	}
 	return wire{}, dialError(ctx, err, "the SSH handshake failed")
 }

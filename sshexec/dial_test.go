@@ -113,7 +113,7 @@ func TestAccountRefused(t *testing.T) {
 	if a := b.host.Auths(); len(a) != 1 || a[0].OK || a[0].User != "root" {
 		t.Errorf("%+v", a)
 	}
-	b.auth.Key = []byte("-----BEGIN RUBBISH " + "s3cr3t")
+	b.auth.Secret = []byte("-----BEGIN RUBBISH " + "s3cr3t")
 	_, err = b.pool.Dial(t.Context(), b.target, b.auth)
 	if dialReason(err) != "dial_failed" || strings.Contains(err.Error(), "s3cr3t") {
 		t.Error(err)

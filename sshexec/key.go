@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -28,11 +29,43 @@ const MaxKeyFile = 64 << 10
 type Key struct {
 	private crypto.Signer
 	public  ssh.PublicKey
+	cert    *ssh.Certificate // a user certificate for it; nil: none
 }
 
-// ParseKey reads one private key. The passphrase is looked at only if the key is
-// encrypted. Errors hold nothing of the file.
+// ParseKey reads one private key, and the user certificate for it (a -cert.pub file's line) where one stands below.
+// The passphrase is looked at only if the key is encrypted. Errors hold nothing of the file.
 func ParseKey(file, passphrase []byte) (Key, error) {
+	file, line := splitCert(file)
+	k, err := parsePrivate(file, passphrase)
+	if err != nil || line == nil {
+		return k, err
+	}
+	pub, _, _, rest, err := ssh.ParseAuthorizedKey(line)
+	cert, ok := pub.(*ssh.Certificate)
+	switch {
+	case err != nil || !ok || len(bytes.TrimSpace(rest)) > 0 || cert.CertType != ssh.UserCert:
+		return Key{}, errors.New("parse key: what stands below the key is no user certificate")
+	case !bytes.Equal(cert.Key.Marshal(), k.public.Marshal()):
+		return Key{}, errors.New("parse key: the certificate is for another key")
+	}
+	k.cert = cert
+	return k, nil
+}
+
+// splitCert takes a certificate's line from below the key.
+func splitCert(file []byte) (key, cert []byte) {
+	if len(file) > MaxKeyFile {
+		return file, nil
+	}
+	if block, rest := pem.Decode(file); block != nil {
+		if rest = bytes.TrimSpace(rest); len(rest) > 0 && bytes.Contains(rest, []byte("-cert-v01@openssh.com")) {
+			return file[:bytes.LastIndex(file, rest)], rest
+		}
+	}
+	return file, nil
+}
+
+func parsePrivate(file, passphrase []byte) (Key, error) {
 	raw, err := openKey(file, passphrase)
 	if err != nil {
 		return Key{}, fmt.Errorf("parse key: %w", err)
@@ -105,7 +138,11 @@ func (k Key) Marshal() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal key: %w", ErrNotAKey)
 	}
-	return pem.EncodeToMemory(b), nil
+	file := pem.EncodeToMemory(b)
+	if k.cert != nil {
+		file = append(file, ssh.MarshalAuthorizedKey(k.cert)...)
+	}
+	return file, nil
 }
 
 // Public is the authorized_keys line without comment; empty for the zero Key.
@@ -119,8 +156,17 @@ func (k Key) Public() string {
 // Format prints the public half, whatever the verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.Public()) }
 
-// signer limits RSA to SHA-2 signatures.
+// signer shows the certificate, where there is one.
 func (k Key) signer() (ssh.Signer, error) {
+	s, err := k.plainSigner()
+	if err != nil || k.cert == nil {
+		return s, err
+	}
+	return ssh.NewCertSigner(k.cert, s)
+}
+
+// plainSigner limits RSA to SHA-2 signatures.
+func (k Key) plainSigner() (ssh.Signer, error) {
 	s, err := ssh.NewSignerFromSigner(k.private)
 	if err != nil {
 		return nil, ErrNotAKey

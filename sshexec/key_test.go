@@ -131,7 +131,7 @@ func TestUserKeyKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.target.Address, b.target.HostKeys, b.auth.Key = h.Addr(), h.HostKeys(), file
+		b.target.Address, b.target.HostKeys, b.auth.Secret = h.Addr(), h.HostKeys(), file
 		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
 			t.Errorf("%s: %+v", kind, r)
 		}

@@ -68,8 +68,8 @@ func maskedSeed(t *testing.T, file []byte) []byte {
 // in the caller's own (PEM) bytes.
 func TestKeyIsLetGo(t *testing.T) {
 	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
-	seed := maskedSeed(t, b.auth.Key)
-	k, err := sshexec.ParseKey(b.auth.Key, nil)
+	seed := maskedSeed(t, b.auth.Secret)
+	k, err := sshexec.ParseKey(b.auth.Secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 type link struct {
 	key    PoolKey
 	target Target
+	with   []uint64 // versions of the credentials it was opened with
 	born   time.Time
 	dial   context.Context    // of the handshake alone
 	cancel context.CancelFunc // ends it
@@ -78,6 +79,7 @@ func (l *link) serve(every time.Duration, gone func()) {
 		l.kill()
 		close(stop)
 		l.work.wait()
+		l.w.below.wait()
 		gone()
 		close(l.done)
 	}()

@@ -45,7 +45,7 @@ type Result struct {
 	Ended      bool   // both output streams reached their end
 
 	// Reason is one word: for Denied "rule_mismatch", for NotSent "dial_failed" or
-	// "deadline", else "deadline", "cancelled", "connection_lost", "no_exit_status",
+	// "deadline", else "deadline", "cancelled", "output_limit", "connection_lost", "no_exit_status",
 	// "exec_refused", "exit_signal". Empty with Confirmed.
 	Reason string
 	Detail string // a sentence of ours, never text from the host
@@ -54,8 +54,13 @@ type Result struct {
 // Complete reports whether the writers were given all the output there was.
 func (r Result) Complete() bool { return r.Ended && !r.Truncated }
 
+var errFull = errors.New("output limit")
+
 // reasonOf names why ctx ended.
 func reasonOf(ctx context.Context) string {
+	if context.Cause(ctx) == errFull {
+		return "output_limit"
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "deadline"
 	}

@@ -78,12 +78,12 @@ func (p *Pool) Dial(ctx context.Context, t Target, a Auth) (*Conn, error) {
 		if ctx.Err() != nil {
 			return nil, dialError(ctx, ctx.Err(), "")
 		}
-		l, mine := p.lease(ctx, key, t)
+		l, mine := p.lease(ctx, key, t, a)
 		if l == nil {
 			return nil, errDropped()
 		}
 		if mine {
-			p.bring(l, a.Key)
+			p.bring(l, a)
 		}
 		select {
 		case <-l.ready:
@@ -120,17 +120,20 @@ func errDropped() *DialError {
 
 // lease takes a place on a live link, or registers a new one that the caller must
 // bring up. It gives nil once the pool is closed.
-func (p *Pool) lease(ctx context.Context, key PoolKey, t Target) (l *link, mine bool) {
+func (p *Pool) lease(ctx context.Context, key PoolKey, t Target, a Auth) (l *link, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false
 	}
 	for _, l := range p.links[key] {
+		if a.once() {
+			break
+		}
 		if l.use.retired || l.use.leases >= l.use.limit {
 			continue
 		}
-		if !l.target.same(t) || time.Since(l.born) > p.o.Life {
+		if !l.target.same(t) || !a.sameVersions(l.with) || time.Since(l.born) > p.o.Life {
 			p.retire(l)
 			continue
 		}
@@ -141,7 +144,7 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target) (l *link, mine 
 		return l, false
 	}
 	l = &link{
-		key: key, target: t, born: time.Now(), use: use{leases: 1, limit: p.o.Channels},
+		key: key, target: t, with: a.versions(), born: time.Now(), use: use{leases: 1, limit: p.o.Channels, retired: a.once()},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.dial, l.cancel = context.WithCancel(ctx)
@@ -150,8 +153,8 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target) (l *link, mine 
 }
 
 // bring does the handshake and publishes how it ended.
-func (p *Pool) bring(l *link, key []byte) {
-	w, err := l.target.handshake(l.dial, key, p.o.Lookup)
+func (p *Pool) bring(l *link, a Auth) {
+	w, err := l.target.handshake(l.dial, a, p.o.Lookup)
 	if err == nil && p.publish(l, w) {
 		return
 	}

@@ -12,15 +12,15 @@ import (
 
 // Bounds of one Run.
 const (
-	OutputLimit = 1 << 20                // bytes of stdout and of stderr, each, that reach a writer
+	OutputLimit = 64 << 20               // bytes of stdout and stderr together: a command that writes more is ended
 	pipeGrace   = 2 * time.Second        // after the exit-status, for the output to end
 	signalGrace = 250 * time.Millisecond // after TERM, and again after KILL, for an exit message
 	closeGrace  = 250 * time.Millisecond // for the host's answer to our close, or to a request that was given up
 )
 
-// Run executes cmd, which m must cover, and writes its output to out and errw
-// until OutputLimit; the rest is read and dropped. Nothing is written to them
-// after Run has returned. cmd.Timeout is counted from here; ctx may be shorter.
+// Run executes cmd, which m must cover, and writes its output to out and errw. A command that writes more than
+// OutputLimit is ended like one whose time is over. Nothing is written to them after Run has returned. cmd.Timeout is
+// counted from here; ctx may be shorter.
 //
 // ctx is looked at right before the exec request is written, and no write of the
 // request begins after Run has returned. When ctx ends later the command is
@@ -40,19 +40,31 @@ func (c *Conn) Run(ctx context.Context, cmd Command, m Match, out, errw io.Write
 }
 
 func (c *Conn) exec(ctx context.Context, line string, stdin []byte, out, errw io.Writer) Result {
+	s, r, ok := c.begin(ctx, "exec", line)
+	if !ok {
+		return r
+	}
+	ctx, full := context.WithCancelCause(ctx)
+	defer full(nil)
+	room := newRoom(OutputLimit, func() { full(errFull) })
+	return c.l.follow(ctx, s, func(ctx context.Context) { feed(ctx, s.ch, stdin) }, out, errw, room)
+}
+
+// begin takes the session that Dial opened, or opens another, and asks for exec or a subsystem (RFC 4254, section 6.5).
+func (c *Conn) begin(ctx context.Context, what, name string) (*session, Result, bool) {
 	s := c.s
 	c.s = nil
 	if s == nil {
 		var err error
 		if s, err = c.l.open(ctx); err != nil {
-			return notSent(ctx, "the host opens no session")
+			return nil, notSent(ctx, "the host opens no session"), false
 		}
 	}
-	if r, accepted := c.l.request(ctx, s, line); !accepted {
+	r, accepted := c.l.request(ctx, s, what, name)
+	if !accepted {
 		s.end(c.l)
-		return r
 	}
-	return c.l.follow(ctx, s, stdin, out, errw)
+	return s, r, accepted
 }
 
 func notSent(ctx context.Context, detail string) Result {
@@ -68,23 +80,22 @@ func notSent(ctx context.Context, detail string) Result {
 
 var errEnded = errors.New("ended before the write")
 
-// request writes the exec request and waits for the host's word on it. If it was
-// not accepted, the Result says how.
-func (l *link) request(ctx context.Context, s *session, line string) (Result, bool) {
+// request writes the request and waits for the host's word on it. If it was not accepted, the Result says how.
+func (l *link) request(ctx context.Context, s *session, what, name string) (Result, bool) {
 	type answer struct {
 		ok  bool
 		err error
 	}
 	got := make(chan answer, 1)
 	before := l.w.nc.written.Load()
-	payload := ssh.Marshal(struct{ Command string }{line})
+	payload := ssh.Marshal(struct{ Name string }{name})
 	started := l.work.run(func() {
 		if ctx.Err() != nil {
 			got <- answer{err: errEnded}
 			return
 		}
 		s.armed.Store(true)
-		ok, err := s.ch.SendRequest("exec", true, payload)
+		ok, err := s.ch.SendRequest(what, true, payload)
 		got <- answer{ok, err}
 	})
 	if !started {
@@ -106,7 +117,7 @@ func (l *link) request(ctx context.Context, s *session, line string) (Result, bo
 	case a.err == nil && a.ok:
 		return Result{}, true
 	case a.err == nil:
-		return Result{Outcome: FailedRemote, Sent: true, Reason: "exec_refused", Detail: "the host refused to run a command"}, false
+		return Result{Outcome: FailedRemote, Sent: true, Reason: "exec_refused", Detail: "the host refused to run it"}, false
 	}
 	// Only when nothing runs any more is the count of bytes final.
 	l.kill()
@@ -125,9 +136,9 @@ func unconfirmed(ctx context.Context, reason string) Result {
 	return r
 }
 
-// follow feeds and reads an accepted command until its end is known.
-func (l *link) follow(ctx context.Context, s *session, stdin []byte, out, errw io.Writer) Result {
-	streams := []*sink{{w: out, r: s.ch}, {w: errw, r: s.ch.Stderr()}}
+// follow feeds and reads an accepted command until its end is known. feed ends with the context it is given.
+func (l *link) follow(ctx context.Context, s *session, feed func(context.Context), out, errw io.Writer, room *room) Result {
+	streams := []*sink{{w: out, r: s.ch, room: room}, {w: errw, r: s.ch.Stderr(), room: room}}
 	both := make(chan struct{})
 	var left atomic.Int32
 	left.Store(int32(len(streams)))
@@ -140,7 +151,8 @@ func (l *link) follow(ctx context.Context, s *session, stdin []byte, out, errw i
 			}
 		})
 	}
-	work.run(func() { feed(ctx, s.ch, stdin) })
+	feeding, fed := context.WithCancel(ctx)
+	work.run(func() { feed(feeding) })
 
 	var x exit
 	var known bool
@@ -156,6 +168,7 @@ func (l *link) follow(ctx context.Context, s *session, stdin []byte, out, errw i
 		grace = closeGrace
 	}
 	ended := known && await(both, grace)
+	fed()
 	s.end(l)
 	work.wait()
 	if !known {

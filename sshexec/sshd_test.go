@@ -64,6 +64,12 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+// Every account that startSSHD makes has this password (its hash by openssl passwd -6).
+const (
+	accountPassword = "correct horse battery"
+	accountHash     = "$6$sallyport$xdiJwsVNOI8wHSklwmoX63Q/jET8L6.Uc1niE/hUj6HssJ7nQVPlO3PQ8jWgeFyO0Dal.qbMI7hFp1rzdfUIz."
+)
+
 func hasShell(name string) bool {
 	passwd, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(passwd)) {
@@ -124,7 +130,8 @@ func startSSHD(t *testing.T, accounts map[string]string, config string) *sshd {
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	_ = l.Close()
-	fmt.Fprintf(&conf, `Port %s
+	fmt.Fprintf(&conf, `%s
+Port %s
 ListenAddress 127.0.0.1
 AuthorizedKeysFile %s
 StrictModes no
@@ -134,8 +141,7 @@ PermitRootLogin prohibit-password
 PidFile none
 MaxStartups 100
 LogLevel VERBOSE
-%s
-`, port, put("authorized_keys", pub+"\n", 0o644), config)
+`, config, port, put("authorized_keys", pub+"\n", 0o644))
 	cmd := exec.Command(bin, "-D", "-e", "-f", put("sshd_config", conf.String(), 0o644))
 	if os.Getuid() == 0 || len(accounts) > 0 {
 		if exec.Command("unshare", "-m", "true").Run() != nil {
@@ -159,7 +165,7 @@ LogLevel VERBOSE
 				t.Fatal(err)
 			}
 			lines += fmt.Sprintf("%s:x:%d:%d::%s:%s\n", name, uid, uid, home, shell)
-			shadow += name + ":*:19000:0:99999:7:::\n"
+			shadow += name + ":" + accountHash + ":19000:0:99999:7:::\n"
 			uid++
 		}
 		// sshd wants /run/sshd; the namespace has its own /run.
@@ -190,7 +196,7 @@ LogLevel VERBOSE
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.bed = &bed{pool: sshexec.NewPool(sshexec.PoolOptions{}), auth: sshexec.Auth{Key: key, Version: 1, Run: "run_1"}, rules: rules}
+	s.bed = &bed{pool: sshexec.NewPool(sshexec.PoolOptions{}), auth: sshexec.Auth{Kind: sshexec.AuthKey, Secret: key, Version: 1, Run: "run_1"}, rules: rules}
 	s.target = sshexec.Target{
 		Name: "real", Address: addr, User: me.Username, HostKeys: []string{s.public["ed25519"]},
 		AllowNetwork: []string{"127.0.0.0/8"}, Shell: "posix",

@@ -14,7 +14,11 @@ type Target struct {
 	HostKeys     []string // authorized_keys form "ssh-ed25519 AAAA…"
 	AllowNetwork []string // CIDRs of non-public addresses that may be dialled
 	Shell        string   // "posix" or "exact"; anything else counts as exact
+	Via          *Target  // its jump host; nil: dialled directly
 }
+
+// maxHops bounds a chain of jump hosts, the target included.
+const maxHops = 4
 
 // Check refuses a target that Dial could not use. Every error is a
 // *RequestError invalid_request.
@@ -44,6 +48,12 @@ func (t Target) plan() (dialPlan, error) {
 	if err != nil {
 		return dialPlan{}, err
 	}
+	hops := 1
+	for v := t.Via; v != nil; v = v.Via {
+		if hops++; hops > maxHops {
+			return dialPlan{}, invalid("target: over %d hops", maxHops)
+		}
+	}
 	d.pins, err = parsePins(t.HostKeys)
 	return d, err
 }
@@ -62,5 +72,5 @@ func planAddress(address string, allow []string) (d dialPlan, err error) {
 // same reports whether a connection made for t serves u as well.
 func (t Target) same(u Target) bool {
 	return t.Address == u.Address && t.User == u.User && sameKeys(t.HostKeys, u.HostKeys) &&
-		slices.Equal(t.AllowNetwork, u.AllowNetwork)
+		slices.Equal(t.AllowNetwork, u.AllowNetwork) && (t.Via == nil) == (u.Via == nil) && (t.Via == nil || t.Via.same(*u.Via))
 }
