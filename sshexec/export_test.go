@@ -1,5 +1,7 @@
 package sshexec
 
+import "bytes"
+
 // Leases counts the places taken on all connections of p.
 func Leases(p *Pool) int {
 	p.mu.Lock()
@@ -11,4 +13,14 @@ func Leases(p *Pool) int {
 		}
 	}
 	return n
+}
+
+// Updates reads a push's list under git rules.
+func Updates(rules []string, b []byte) (head []byte, refused bool, err error) {
+	var r Rules
+	if err := r.addGit(RuleSpec{AllowGit: []string{"x"}, GitRules: rules}); err != nil {
+		return nil, false, err
+	}
+	head, rule, err := r.updates(bytes.NewReader(b))
+	return head, rule != nil, err
 }

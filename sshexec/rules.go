@@ -16,16 +16,23 @@ const MaxRules = 256
 
 // RuleSpec is the stored form of a host's rules.
 type RuleSpec struct {
-	AllowArgv  [][]string `json:"allowArgv,omitempty"`
-	AllowShell bool       `json:"allowShell,omitempty"`
-	Shell      string     `json:"shell,omitempty"` // "posix", "exact"; empty counts as exact
+	AllowArgv     [][]string `json:"allowArgv,omitempty"`
+	AllowShell    bool       `json:"allowShell,omitempty"`
+	Shell         string     `json:"shell,omitempty"`         // "posix", "exact"; empty counts as exact
+	AllowUpload   []string   `json:"allowUpload,omitempty"`   // folders: files in them and below
+	AllowDownload []string   `json:"allowDownload,omitempty"` // the same
+	AllowGit      []string   `json:"allowGit,omitempty"`      // repositories, as a client writes their path
+	GitRules      []string   `json:"gitRules,omitempty"`      // "no-push REF", "create-only REF", "no-delete REF"
 }
 
 // Rules says which commands a host takes. The zero value takes none.
 type Rules struct {
-	argv  []pattern
-	shell bool
-	posix bool
+	argv             []pattern
+	shell            bool
+	posix            bool
+	upload, download []string
+	git              []string
+	refs             []refRule
 }
 
 // Match is the rule that let one command through. The zero value covers nothing.
@@ -34,6 +41,7 @@ type Match struct {
 	ask   bool
 	posix bool
 	line  string
+	git   *Rules // of a git request: its pushes are held to them
 }
 
 // ParseRules reads a RuleSpec as JSON. Unknown and duplicate members and null
@@ -60,7 +68,16 @@ func ParseRules(b []byte) (Rules, error) {
 		}
 		r.argv = append(r.argv, p)
 	}
-	return r, nil
+	if len(s.AllowUpload)+len(s.AllowDownload)+len(s.AllowGit)+len(s.GitRules) > MaxRules {
+		return Rules{}, invalid("rules: over %d", MaxRules)
+	}
+	for _, d := range slices.Concat(s.AllowUpload, s.AllowDownload) {
+		if err := checkRemotePath(d); err != nil {
+			return Rules{}, err
+		}
+	}
+	r.upload, r.download = s.AllowUpload, s.AllowDownload
+	return r, r.addGit(s)
 }
 
 // refuseNull is needed because the decoder takes null for every type.
@@ -80,7 +97,8 @@ func refuseNull(b []byte) error {
 	}
 }
 
-// Strings prints each rule: a JSON array of elements, or the word shell.
+// Strings prints each rule: a JSON array of elements, the word shell, or "upload DIR", "download DIR", "git REPO" and
+// what a git rule says.
 func (r Rules) Strings() []string {
 	s := []string{}
 	for _, p := range r.argv {
@@ -88,6 +106,15 @@ func (r Rules) Strings() []string {
 	}
 	if r.shell {
 		s = append(s, "shell")
+	}
+	for word, l := range map[string][]string{"upload ": r.upload, "download ": r.download, "git ": r.git} {
+		for _, x := range l {
+			s = append(s, word+x)
+		}
+	}
+	slices.Sort(s[len(s)-len(r.upload)-len(r.download)-len(r.git):])
+	for _, x := range r.refs {
+		s = append(s, x.String())
 	}
 	return s
 }

@@ -21,6 +21,9 @@ import (
 
 // TestMain serves also as the argv dumper on the far side of sshd.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "gitssh" {
+		os.Exit(gitSSH(os.Args[1:]))
+	}
 	if filepath.Base(os.Args[0]) == "argdump" {
 		for _, a := range os.Args[1:] {
 			_, _ = fmt.Fprintf(os.Stdout, "%s\x00", a)
@@ -141,6 +144,7 @@ PermitRootLogin prohibit-password
 PidFile none
 MaxStartups 100
 LogLevel VERBOSE
+Subsystem sftp internal-sftp
 `, config, port, put("authorized_keys", pub+"\n", 0o644))
 	cmd := exec.Command(bin, "-D", "-e", "-f", put("sshd_config", conf.String(), 0o644))
 	if os.Getuid() == 0 || len(accounts) > 0 {
