@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,15 +16,71 @@ import (
 const approvalPrefix = "ap_"
 
 func (a *app) approvals() *cobra.Command {
-	return listing(a, "approvals", "List the cards that wait for an answer", api.PathApprovalList,
-		[]column{{"ID", ids}, {"EFFECT", fixed}, {"TOOL", words}, {"CREDENTIAL", words}, {"ACTION", vital}, {"AGENT", words}, {"EXPIRES", fixed}},
-		func(c api.Approval) []string {
-			first, rest, _ := strings.Cut(c.Summary, "\n")
-			if rest != "" {
-				first += " …" // the whole of it is on the card
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "List the cards that wait for an answer",
+		Long: `List the cards that wait for an answer. Below them stands one line for each session of processes
+whose further questions wait behind the cards; ` + "`sp mute KEY`" + ` silences one.`,
+		Args: exactly(),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of the cards")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if asJSON {
+			all, err := fetch[api.Approval](cmd.Context(), a, api.PathApprovalList, nil)
+			if err != nil {
+				return err
 			}
-			return []string{c.ID, c.Effect, c.Tool, c.Credential, first, c.Agent.Command, a.left(c.ExpiresAt)}
-		})
+			return a.document(all)
+		}
+		var t api.Table
+		if err := a.do(cmd.Context(), api.PathApprovalTable, nil, nil, nil, &t); err != nil {
+			return err
+		}
+		return a.approvalTable(t)
+	}
+	return cmd
+}
+
+func (a *app) approvalTable(t api.Table) error {
+	columns := []column{{"ID", ids}, {"EFFECT", fixed}, {"TOOL", words}, {"CREDENTIAL", words}, {"ACTION", vital}, {"AGENT", words}, {"EXPIRES", fixed}}
+	err := show(a, t.Cards, false, columns, func(c api.Approval) []string {
+		first, rest, _ := strings.Cut(c.Summary, "\n")
+		if rest != "" {
+			first += " …" // the whole of it is on the card
+		}
+		return []string{c.ID, c.Effect, c.Tool, c.Credential, first, c.Agent.Command, a.left(c.ExpiresAt)}
+	})
+	for _, c := range t.More {
+		a.say("%s", escape(moreLine(c)))
+	}
+	if t.Unproved > 0 {
+		a.say("%s", unprovedLine(t.Unproved))
+	}
+	return err
+}
+
+// moreLine tells of the questions of one session that have no card.
+func moreLine(c api.Chain) string {
+	s := fmt.Sprintf("%d more from %s", c.Waiting, c.Text)
+	if c.Muted {
+		s = "muted: " + c.Text
+	}
+	if c.Refused > 0 {
+		s += fmt.Sprintf(", %d refused", c.Refused)
+	}
+	switch {
+	case c.Key == "":
+		return s
+	case c.Muted:
+		return s + " (sp unmute " + c.Key + ")"
+	}
+	return s + " (sp mute " + c.Key + ")"
+}
+
+// unprovedLine warns of somebody who says no in the operator's place.
+func unprovedLine(n int) string {
+	return fmt.Sprintf("WARNING: %d denials, revocations or locks without a proof in the last minute; was that you? See `sp audit sessions`", n)
 }
 
 func (a *app) approve() *cobra.Command {
@@ -41,6 +98,7 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 	f := cmd.Flags()
 	f.StringVar(&args.Scope, "scope", "run", "use: this call only; run: this tool with this credential until the run ends")
 	f.IntVar(&args.Uses, "uses", 0, "scope run: at most `N` calls")
+	f.BoolVar(&args.AcceptWeak, "accept-weak", false, "for an agent whose identity is weak: let it use what is given like any other, for writes too")
 	f.StringVar(&until, "until", "", "scope run: no longer than `T`, a time (RFC 3339) or a span (2h)")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		if err := a.scope(&args, until, cmd.Flags().Changed("uses")); err != nil {
@@ -53,7 +111,14 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		if err != nil {
 			return err
 		}
-		a.showCard(card, gives(card, args))
+		if err := checkCard(card); err != nil {
+			return err
+		}
+		yes, ok := gives(card, args)
+		a.showCard(card, yes)
+		if !ok {
+			return noSuchAnswer(card, args)
+		}
 		args.ID, args.CardDigest = card.ID, card.CardDigest
 		proof, err := ask.proof(cmd.Context())
 		if err != nil {
@@ -63,10 +128,21 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		if err := a.do(cmd.Context(), api.PathApprovalGrant, proof, args, nil, &g); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "approved: %s (%s)\n", gives(card, args), escape(g.ID))
+		fmt.Fprintf(a.out, "approved: %s (%s)\n", escape(yes), escape(g.ID))
 		return nil
 	}
 	return cmd
+}
+
+// noSuchAnswer says why a card does not take an answer.
+func noSuchAnswer(c api.Approval, args api.ApproveArgs) error {
+	switch {
+	case args.AcceptWeak:
+		return usage("--accept-weak: the agent's identity is not weak, or it asks to read once")
+	case len(c.Origin.Weak) > 0:
+		return &adviceError{errors.New("the agent's identity is weak, so this write takes more than a yes"), "say --accept-weak beside the scope, or `sp deny` it"}
+	}
+	return usage("this card takes no answer of scope %s", args.Scope)
 }
 
 // scope checks the narrowing flags against each other.
@@ -124,65 +200,6 @@ func (a *app) card(ctx context.Context, typed string) (api.Approval, error) {
 		}
 	}
 	return api.Approval{}, api.Fail("not_found", "")
-}
-
-// gives is what a yes allows: more than the one call, unless args narrow it.
-func gives(c api.Approval, args api.ApproveArgs) string {
-	if args.Scope == "use" {
-		return "this call only"
-	}
-	s := c.Tool
-	if c.Credential != "" {
-		s += " with " + c.Credential + " within its rules"
-	}
-	s += ", until the run ends"
-	switch {
-	case args.Uses == 1:
-		s += ", once"
-	case args.Uses > 1:
-		s += fmt.Sprintf(", at most %d times", args.Uses)
-	}
-	if !args.Until.IsZero() {
-		s += ", until " + stamp(args.Until) + " at the latest"
-	}
-	return escape(s)
-}
-
-// showCard prints the card, and last what a yes gives.
-func (a *app) showCard(c api.Approval, yes string) {
-	a.say("card %s, expires %s", escape(c.ID), a.left(c.ExpiresAt))
-	pairs := []string{
-		"agent", fmt.Sprintf("%s (pid %d, %s, %s)", c.Agent.Command, c.Agent.ProcessID, c.Agent.Identity, short(c.Agent.ExeDigest)),
-		"run", c.AgentRun,
-		"epoch", c.ExecutionEpoch,
-		"tool", c.Tool,
-		"credential", c.Credential,
-		"target", c.Target,
-		"effect", c.Effect,
-		"plan", c.Digest,
-	}
-	label := "action"
-	for l := range strings.SplitSeq(c.Summary, "\n") { // what the agent wrote has no line of its own in it
-		pairs = append(pairs, label, l)
-		label = ""
-	}
-	for _, g := range c.Gaps {
-		pairs = append(pairs, "mind", g)
-	}
-	pairs = append(pairs, "yes gives", yes)
-	facts(a.err, "  ", pairs...)
-}
-
-// left is how long until t.
-func (a *app) left(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	d := t.Sub(a.now()).Round(time.Second)
-	if d <= 0 {
-		return "now"
-	}
-	return "in " + d.String()
 }
 
 func (a *app) deny() *cobra.Command {

@@ -41,10 +41,19 @@ func sample() answers {
 	revoked := r
 	revoked.State, revoked.RevokedAt = "revoked", started.Add(time.Minute)
 	card := api.Approval{ID: ap1, AgentRun: run1, ExecutionEpoch: ep1, Tool: api.ToolHTTP, Credential: "github", Target: "github",
-		Summary: "GET https://api.github.com/repos/o/r", Effect: "read", Digest: "sha256:1111", CardDigest: "sha256:2222",
-		ExpiresAt: now.Add(93 * time.Second), Agent: agent, Gaps: []string{"whether the host keeps the answer"}}
+		Summary: "GET https://api.github.com/repos/o/r", Effect: "read", Digest: "sha256:1111", Account: "ann@example.org", Confirm: "never",
+		ExpiresAt: now.Add(93 * time.Second), Agent: agent, Gaps: []string{"whether the host keeps the answer"},
+		Origin: api.Origin{Program: api.ProgramKnown, RunOpenedAt: now.Add(-3 * time.Minute), Others: 1,
+			Launchers: []api.Agent{{ProcessID: 4713, Command: "sp mcp", ExeDigest: agent.ExeDigest, Identity: "strong"}, agent}},
+		Offers: []api.Offer{{Scope: "use", Gives: "this call, once"}, {Scope: "run", Gives: "every http_request with github, until the run ends"}},
+		Past:   api.Past{ApprovedAt: now.Add(-2 * time.Hour), Diff: []string{"- GET https://api.github.com/repos/o/q", "+ GET https://api.github.com/repos/o/r"}},
+		Reason: "to look at the repository"}
+	card = named(card)
 	other := card
-	other.ID, other.Agent, other.Summary, other.CardDigest = ap2, bad, "POST https://a.example/x\nbody: 9 bytes\n  | "+strings.ReplaceAll(hostile, "\n", ""), "sha256:3333"
+	other.ID, other.Agent, other.Summary = ap2, bad, "POST https://a.example/x\nbody: 9 bytes\n  | "+strings.ReplaceAll(hostile, "\n", "")
+	other.Origin = api.Origin{Program: api.ProgramNew, RunOpenedAt: now, Weak: []string{"traced by another process"}, Drift: true}
+	other.Offers, other.Past, other.Reason = append(other.Offers, api.Offer{Scope: "run", Gives: "every http_request with github, until the run ends", Accept: "that it counts as identified"}), api.Past{Denied: []string{hostile}}, hostile
+	other = named(other)
 	witnesses := []api.Witness{
 		{URL: "https://witness.example", Name: "witness.example", Size: 17, At: started},
 		{URL: "https://other.example/w", Name: "other.example/w1", Error: hostile},
@@ -76,6 +85,11 @@ func sample() answers {
 			HostKeys: []string{"SHA256:abc ssh-ed25519"}, Shell: "posix", Rules: []string{`["systemctl","status","*"]`}}},
 		api.PathTargetRemove: api.Ended{},
 		api.PathApprovalList: []api.Approval{card, other},
+		api.PathApprovalTable: api.Table{Cards: []api.Approval{card, other}, Unproved: 7, More: []api.Chain{
+			{Key: "session-70", Text: "sp (pid 88) < claude (pid 71) < zsh (pid 70)", Waiting: 482, Refused: 3},
+			{Key: "session-90", Text: hostile, Muted: true, Refused: 12}}},
+		api.PathApprovalMute:   api.Chain{Key: "session-70", Text: "sp (pid 88) < claude (pid 71) < zsh (pid 70)", Waiting: 482, Muted: true},
+		api.PathApprovalUnmute: api.Chain{Key: "session-70", Text: "sp (pid 88) < claude (pid 71) < zsh (pid 70)", Refused: 12},
 		api.PathApprovalGrant: api.Grant{ID: "gr_1", AgentRun: run1, ExecutionEpoch: ep1, ToolScope: []string{api.ToolHTTP},
 			CredentialScope: []string{"github"}, ExpiresWhen: "agent-run-ends"},
 		api.PathApprovalDeny: struct{}{},
@@ -131,6 +145,9 @@ func TestGolden(t *testing.T) {
 		"approve":        {"", []string{"approve", ap1, "--passphrase-fd", "3"}},
 		"approve-bad":    {"", []string{"approve", ap2, "--scope", "use", "--passphrase-fd", "3"}},
 		"deny":           {"", []string{"deny", ap1}},
+		"approve-weak":   {"", []string{"approve", ap2, "--accept-weak", "--passphrase-fd", "3"}},
+		"mute":           {"", []string{"mute", "session-70"}},
+		"unmute":         {"", []string{"unmute", "session-70", "--passphrase-fd", "3"}},
 		"run-ls":         {"", []string{"run", "ls"}},
 		"run-ls-json":    {"", []string{"run", "ls", "--json"}},
 		"run-show":       {"", []string{"run", "show", run1}},
@@ -187,7 +204,7 @@ func TestGolden(t *testing.T) {
 func TestEmptyListings(t *testing.T) {
 	w := newWorld(t)
 	w.operator(answers{
-		api.PathCredentialList: []api.Credential(nil), api.PathTargetList: []api.Host(nil), api.PathApprovalList: []api.Approval(nil),
+		api.PathCredentialList: []api.Credential(nil), api.PathTargetList: []api.Host(nil), api.PathApprovalList: []api.Approval(nil), api.PathApprovalTable: api.Table{},
 		api.PathRunList: []api.Run(nil), api.PathActionList: []api.Action(nil),
 	})
 	for _, args := range [][]string{{"secret", "ls"}, {"host", "ls"}, {"approvals"}, {"run", "ls"}, {"action", "ls"}} {
@@ -198,4 +215,14 @@ func TestEmptyListings(t *testing.T) {
 			t.Errorf("%v: %q", args, out)
 		}
 	}
+}
+
+// named gives a card its digest.
+func named(c api.Approval) api.Approval {
+	b, err := c.Bytes()
+	if err != nil {
+		panic(err)
+	}
+	c.CardDigest = api.DigestOf(b)
+	return c
 }

@@ -317,16 +317,17 @@ func TestHostAdd(t *testing.T) {
 func TestApprove(t *testing.T) {
 	w := newWorld(t)
 	w.operator(sample())
+	cards := sample()[api.PathApprovalList].([]api.Approval)
 	w.fds[3] = "pass"
 	for _, tt := range []struct {
 		args []string
 		want api.ApproveArgs
 	}{
-		{[]string{ap2}, api.ApproveArgs{ID: ap2, CardDigest: "sha256:3333", Scope: "run"}},
-		{[]string{ap2[3:]}, api.ApproveArgs{ID: ap2, CardDigest: "sha256:3333", Scope: "run"}},
-		{[]string{strings.ToLower(ap1), "--scope", "use"}, api.ApproveArgs{ID: ap1, CardDigest: "sha256:2222", Scope: "use"}},
-		{[]string{ap1, "--uses", "5", "--until", "90m"}, api.ApproveArgs{ID: ap1, CardDigest: "sha256:2222", Scope: "run", Uses: 5, Until: now.Add(90 * time.Minute)}},
-		{[]string{ap1, "--until", "2031-04-05T08:00:00+01:00"}, api.ApproveArgs{ID: ap1, CardDigest: "sha256:2222", Scope: "run", Until: time.Date(2031, 4, 5, 7, 0, 0, 0, time.UTC)}},
+		{[]string{ap2}, api.ApproveArgs{ID: ap2, CardDigest: cards[1].CardDigest, Scope: "run"}},
+		{[]string{ap2[3:]}, api.ApproveArgs{ID: ap2, CardDigest: cards[1].CardDigest, Scope: "run"}},
+		{[]string{strings.ToLower(ap1), "--scope", "use"}, api.ApproveArgs{ID: ap1, CardDigest: cards[0].CardDigest, Scope: "use"}},
+		{[]string{ap1, "--uses", "5", "--until", "90m"}, api.ApproveArgs{ID: ap1, CardDigest: cards[0].CardDigest, Scope: "run", Uses: 5, Until: now.Add(90 * time.Minute)}},
+		{[]string{ap1, "--until", "2031-04-05T08:00:00+01:00"}, api.ApproveArgs{ID: ap1, CardDigest: cards[0].CardDigest, Scope: "run", Until: time.Date(2031, 4, 5, 7, 0, 0, 0, time.UTC)}},
 	} {
 		w.want(0, "", append(append([]string{"approve"}, tt.args...), "--passphrase-fd", "3")...)
 		var args api.ApproveArgs
@@ -339,6 +340,25 @@ func TestApprove(t *testing.T) {
 	contains(t, "stderr", errs, "not_found")
 	_, errs = w.want(1, "", "approve", ap1[:len(ap1)-1]+"9", "--passphrase-fd", "3")
 	contains(t, "a card that is gone", errs, "not_found")
+	_, errs = w.want(2, "", "approve", ap1, "--accept-weak", "--passphrase-fd", "3")
+	contains(t, "a strong agent", errs, "is not weak")
+
+	// What the gateway shows must be what its digest names, or nothing is signed.
+	cards[0].Summary = "GET https://api.github.com/else"
+	cards[1].Offers = nil
+	cards[1] = named(cards[1])
+	a := sample()
+	a[api.PathApprovalList] = cards
+	w = newWorld(t)
+	w.operator(a)
+	w.fds[3] = "pass"
+	_, errs = w.want(1, "", "approve", ap1, "--passphrase-fd", "3")
+	contains(t, "a card that was changed", errs, "not the one that its digest names")
+	_, errs = w.want(1, "", "approve", ap2, "--passphrase-fd", "3")
+	contains(t, "no offer", errs, "identity is weak", "--accept-weak")
+	if n := w.count(); n != 2 {
+		t.Errorf("%d commands, want the two listings", n)
+	}
 }
 
 func TestShortIDs(t *testing.T) {

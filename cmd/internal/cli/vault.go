@@ -188,4 +188,7 @@ func (a *app) showStatus(s api.Status) {
 		"audit log", fmt.Sprintf("%d records", s.Audit.Records),
 		"head", s.Audit.Head,
 	)
+	if s.Unproved > 0 {
+		a.say("%s", unprovedLine(s.Unproved))
+	}
 }
