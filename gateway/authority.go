@@ -81,9 +81,11 @@ func (g *Gateway) tell(ctx context.Context, b store.Batch, evs []event.Event) er
 		entries = notes(b.ID, evs)
 		entries[0].Own = g.sealOwn(own{})
 	}
-	if _, err := g.log.append(ctx, entries...); err != nil {
+	seq, err := g.log.append(ctx, entries...)
+	if err != nil {
 		return err
 	}
+	g.lastTold = seq
 	return g.db.Logged(ctx, b.ID)
 }
 

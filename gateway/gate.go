@@ -200,6 +200,11 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 
 	g.authority.Lock()
 	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, setRun(r, ended))
+	if err == nil {
+		r.mu.Lock()
+		r.roster.revocation = g.lastTold
+		r.mu.Unlock()
+	}
 	g.authority.Unlock()
 	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
 

@@ -68,7 +68,9 @@ type state struct {
 	stop       context.CancelFunc
 	tasks      sync.WaitGroup
 	door       sync.Mutex  // one init, unlock, lock or stop at a time
+	containing sync.Mutex  // one containment at a time; before authority
 	authority  sync.Mutex  // keeps the outbox's order and the log's the same
+	lastTold   uint64      // the record that the last change of authority ends with; under authority
 	open       atomic.Bool // the vault is unlocked, replayed and compared: things may be allowed
 	suspends   atomic.Bool // on_artifact_change: a program exchanged on disk is refused until it starts anew
 	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet

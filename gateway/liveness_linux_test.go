@@ -16,7 +16,7 @@ import (
 func TestClientGone(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := realRig(t, up)
-	b := r.newBand(false, "sleep", "1009")
+	b := r.newBand(false, []string{"sleep", "1009"})
 	if got := code(b.call(up.URL+"/one", "POST")); got != "confirmed" {
 		t.Fatalf("first call: %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
@@ -31,7 +33,7 @@ const (
 	shimPath   = "SALLYPORT_TEST_SHIM"    // the shim's program
 	doorPath   = "SALLYPORT_TEST_DOOR"    // agent.sock
 	tellPath   = "SALLYPORT_TEST_TELL"    // where the shim listens for the test
-	besideEnv  = "SALLYPORT_TEST_BESIDE"  // JSON: argv of what the client starts beside the shim
+	besideEnv  = "SALLYPORT_TEST_BESIDE"  // JSON: argvs of what the client starts beside the shim; role:NAME is one of these
 	throughEnv = "SALLYPORT_TEST_THROUGH" // a shell stands between client and shim
 )
 
@@ -47,10 +49,14 @@ func TestProcessRole(t *testing.T) {
 		// Both ends of both pipes are the client's alone: it neither writes nor reads.
 		in, err1 := x.StdinPipe()
 		out, err2 := x.StdoutPipe()
-		var beside []string
+		var beside [][]string
 		err := errors.Join(err1, err2, x.Start(), json.Unmarshal([]byte(os.Getenv(besideEnv)), &beside))
-		if err == nil && len(beside) > 0 {
-			err = exec.Command(beside[0], beside[1:]...).Start()
+		for _, argv := range beside {
+			y := exec.Command(argv[0], argv[1:]...)
+			if role, ok := strings.CutPrefix(argv[0], "role:"); ok {
+				y = roleCommand(os.Getenv(shimPath), role)
+			}
+			err = errors.Join(err, y.Start())
 		}
 		if err != nil {
 			fmt.Println("client:", err)
@@ -60,6 +66,11 @@ func TestProcessRole(t *testing.T) {
 		in.Close()
 		out.Close()
 		os.Exit(0)
+	case "idle":
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	case "blocked":
+		blockedRole()
 	case "shim":
 		if err := shimRole(); err != nil {
 			fmt.Fprintln(os.Stderr, "shim:", err)
@@ -67,6 +78,24 @@ func TestProcessRole(t *testing.T) {
 		}
 		os.Exit(0)
 	}
+}
+
+func roleCommand(program, role string) *exec.Cmd {
+	x := exec.Command(program, "-test.run=^TestProcessRole$")
+	x.Env = append(os.Environ(), roleEnv+"="+role)
+	return x
+}
+
+// blockedRole takes no notice of SIGTERM and waits in the kernel, uninterruptibly (stat D): a thread that made a child with
+// CLONE_VFORK waits so until the child runs another program, which this one never does.
+func blockedRole() {
+	signal.Ignore(syscall.SIGTERM)
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, unix.CLONE_VFORK|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	for errno == 0 && pid == 0 { // the child: raw calls alone
+		syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
+		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+	}
+	os.Exit(1)
 }
 
 // shimRole hands lines between the test and the agents' door. The line "say N" writes N bytes to stdout.
@@ -111,13 +140,13 @@ type band struct {
 	out    *bufio.Reader
 }
 
-// newBand starts a client, its shim, and beside (argv) below the client.
-func (r *rig) newBand(through bool, beside ...string) *band {
+// newBand starts a client, its shim, and beside (argvs) below the client.
+func (r *rig) newBand(through bool, beside ...[]string) *band {
 	t := r.t
 	t.Helper()
 	tell := filepath.Join(t.TempDir(), "tell")
 	x := exec.Command(clientProgram(t), "-test.run=^TestProcessRole$")
-	argv, _ := json.Marshal(append([]string{}, beside...))
+	argv, _ := json.Marshal(append([][]string{}, beside...))
 	x.Env = append(os.Environ(), roleEnv+"=client", shimPath+"="+self(t), doorPath+"="+r.cfg.Home.AgentSocket(), tellPath+"="+tell, besideEnv+"="+string(argv))
 	if through {
 		x.Env = append(x.Env, throughEnv+"=1")

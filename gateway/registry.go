@@ -77,7 +77,7 @@ func (r *registry) owns(key string) bool {
 // stored state stands for that run too: a revocation is final.
 func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *run {
 	x := newRun(owner{key: s.Owner, facts: s.facts(), shell: s.Shell}, row.Opened)
-	x.id, x.state = row.ID, state
+	x.id, x.state, x.roster.earlier = row.ID, state, true
 	if state == authz.Revoked {
 		x.times.revoked = row.Changed
 	}

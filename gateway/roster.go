@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sallyport/authz"
+	"sallyport/gateway/api"
 	"sallyport/gateway/peer"
 )
 
@@ -18,12 +19,15 @@ const rosterLimit = 512
 
 // roster is what is known of a run's processes. It is guarded by run.mu.
 type roster struct {
-	chief    *peer.Process // the client while it lives; nil after that, and in a run of an earlier start whose client is gone
-	below    map[string]member
-	over     bool // there were more than rosterLimit
-	silence  silence
-	orphaned []reparented // launchers that went while the client lived
-	refused  refused
+	chief      *peer.Process // the client while it lives; nil after that, and in a run of an earlier start whose client is gone
+	below      map[string]member
+	over       bool // there were more than rosterLimit
+	silence    silence
+	orphaned   []reparented // launchers that went while the client lived
+	refused    refused
+	revocation uint64     // the record of its run_revoked
+	proved     api.Denial // the containment's, once it is recorded
+	earlier    bool       // the run was opened before this gateway started: what had left its client's tree is not known
 }
 
 // member is one process that was seen below one of the run's.

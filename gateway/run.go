@@ -15,7 +15,7 @@ import (
 // run is one live instance of an agent client process, and the lock that everything of it turns on. Every decision
 // about a run is made under mu, so what one call sees no other can change before it acts.
 //
-// Lock order: Gateway.door, Gateway.authority, registry.mu, run.mu, then cards.mu or actions.mu; never back.
+// Lock order: Gateway.door, Gateway.containing, Gateway.authority, registry.mu, run.mu, then cards.mu or actions.mu; never back.
 // Nobody waits for calls to leave while holding Gateway.authority: a call may want it to keep a token (keeper.go).
 type run struct {
 	id     string

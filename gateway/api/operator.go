@@ -108,6 +108,7 @@ var Routes = []Route{
 	{Path: PathApprovalTable}, {Path: PathApprovalMute}, {Path: PathApprovalUnmute, Proof: true},
 	{Path: PathSittingOpen, Proof: true}, {Path: PathSittingClose},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
+	{Path: PathRunContain}, {Path: PathRunTerminate, Proof: true},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
 }

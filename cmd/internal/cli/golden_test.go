@@ -96,6 +96,8 @@ func sample() answers {
 		api.PathRunList:      []api.Run{r},
 		api.PathRunShow:      r,
 		api.PathRunRevoke:    api.Revoked{Run: revoked, Left: []api.Action{refused}},
+		api.PathRunContain:   contained(revoked, done, refused, false),
+		api.PathRunTerminate: contained(revoked, done, refused, true),
 		api.PathGrantList: []api.Grant{{ID: "gr_1", AgentRun: run1, ExecutionEpoch: ep1, ToolScope: []string{api.ToolHTTP},
 			CredentialScope: []string{"github"}, ExpiresWhen: "3 uses", IssuedAt: started}},
 		api.PathGrantRevoke:   api.Revoked{Run: r, Left: []api.Action{refused}},
@@ -110,6 +112,24 @@ func sample() answers {
 		api.PathWitnessRemove: []api.Witness{},
 		api.PathCheckpoint:    api.Checkpoint{Note: "sallyport/log\n12\nAAAA\n\n— sallyport/log BBBB\n"},
 	}
+}
+
+// contained is a containment before, or after its signals.
+func contained(r api.Run, last, remote api.Action, ended bool) api.Contained {
+	shim := api.Survivor{ProcessRef: api.ProcessRef{ProcessID: 4712, Key: "boot:7"}, Role: "shim", Command: "sp mcp", PPID: 1, PGID: 4711, Stat: "Sl", State: "running",
+		Strangers: []int{99}, Authority: []string{"environment GITHUB_TOKEN"}}
+	other := api.Survivor{ProcessRef: api.ProcessRef{ProcessID: 4713, Key: "boot:8"}, Role: "descendant", Command: hostile, PPID: 4712, PGID: 4711, Stat: "D", State: "running"}
+	r.ClientUnavailableAt, r.LastActionStartedAt = r.OpenedAt.Add(time.Second), r.OpenedAt
+	c := api.Contained{Run: r, Verdict: api.VerdictContained, Denial: api.Denial{Method: "probe", Reason: "run_revoked"}, Last: &last,
+		Uncertain: []api.Action{last}, Left: []api.Action{}, Remote: []api.Action{remote}, Processes: []api.Survivor{shim, other},
+		Rotate: []string{"what the environment variable GITHUB_TOKEN holds"},
+		Steps:  []jsontext.Value{jsontext.Value(`{"seq":1,"type":"containment_started"}`), jsontext.Value(`{"seq":2,"type":"process_observed"}`), jsontext.Value(`{"seq":3,"type":"process_observed"}`)}}
+	if ended {
+		c.Processes[0].State, c.Processes[1].State, c.Processes[1].Detail = "exited", "blocked_in_io", "it waits in the kernel"
+		c.Steps = []jsontext.Value{jsontext.Value(`{"seq":9,"type":"process_signalled"}`)}
+		c.Verdict, c.Missing = api.VerdictNotContained, []string{"pid 5 can't be looked at"}
+	}
+	return c
 }
 
 // Every command's output as it is, on stdout and stderr.
@@ -149,6 +169,7 @@ func TestGolden(t *testing.T) {
 		"mute":           {"", []string{"mute", "session-70"}},
 		"unmute":         {"", []string{"unmute", "session-70", "--passphrase-fd", "3"}},
 		"run-ls":         {"", []string{"run", "ls"}},
+		"run-contain":    {"", []string{"run", "contain", run1}},
 		"run-ls-json":    {"", []string{"run", "ls", "--json"}},
 		"run-show":       {"", []string{"run", "show", run1}},
 		"run-show-json":  {"", []string{"run", "show", run1, "--json"}},

@@ -19,7 +19,7 @@ const runPrefix = "run_"
 const silence = 2 * time.Second
 
 func (a *app) runs() *cobra.Command {
-	return group("run", "The agent runs: one live instance of a client each", a.runList(), a.runShow(), a.runRevoke())
+	return group("run", "The agent runs: one live instance of a client each", a.runList(), a.runShow(), a.runRevoke(), a.runContain())
 }
 
 func (a *app) runList() *cobra.Command {
@@ -61,14 +61,35 @@ func (a *app) showRun(r api.Run) {
 		"program", r.Agent.ExeDigest,
 		"opened", stamp(r.OpenedAt),
 		"client gone", stamp(r.ClientUnavailableAt),
+		"silent", since(r.UnresponsiveSince),
 		"last action", stamp(r.LastActionStartedAt),
 		"revoked", stamp(r.RevokedAt),
 		"calls", strconv.Itoa(r.Calls),
+		"", classWords(r.CallClasses),
+	}
+	for _, x := range r.Reparented {
+		pairs = append(pairs, "reparented", fmt.Sprintf("pid %d: its parent %d ended %s, the client lives (parent now %d)", x.ProcessID, x.Parent, stamp(x.At), x.PPID))
 	}
 	for _, e := range r.Epochs {
 		pairs = append(pairs, "epoch", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s (pid %d)", e.ID, e.State, e.ServerLabel, e.ProcessID)), " "))
 	}
 	facts(a.out, "", pairs...)
+}
+
+// since is the beginning of something that goes on.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return "since " + stamp(t)
+}
+
+// classWords tells the calls apart by the three times above them.
+func classWords(c *api.CallClasses) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d before the client was lost, %d uncertain, %d after the revocation (and %d refused)", c.Before, c.Uncertain, c.After, c.Refused)
 }
 
 func (a *app) runRevoke() *cobra.Command {
