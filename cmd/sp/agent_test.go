@@ -54,7 +54,7 @@ func agentMain(args []string) int {
 }
 
 // agentMCP is a client that keeps one shim open. Its steps, one a line: TOOL JSON calls and prints the answer as one
-// line of JSON; `tell FIFO` and `hear FIFO` meet the script.
+// line of JSON; `tell FIFO` and `hear FIFO` meet the script. @ACT in JSON is the action that the answer before named.
 func agentMCP(ctx context.Context, file string) error {
 	steps, err := os.ReadFile(file)
 	if err != nil {
@@ -68,6 +68,7 @@ func agentMCP(ctx context.Context, file string) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer session.Close()
+	last := ""
 	for line := range strings.Lines(string(steps)) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch verb {
@@ -75,7 +76,7 @@ func agentMCP(ctx context.Context, file string) error {
 		case "tell", "hear":
 			err = meet(verb, rest)
 		default:
-			err = callTool(ctx, session, verb, rest)
+			err = callTool(ctx, session, verb, strings.ReplaceAll(rest, "@ACT", last), &last)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", line, err)
@@ -84,7 +85,7 @@ func agentMCP(ctx context.Context, file string) error {
 	return nil
 }
 
-func callTool(ctx context.Context, s *mcp.ClientSession, tool, args string) error {
+func callTool(ctx context.Context, s *mcp.ClientSession, tool, args string, last *string) error {
 	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: jsontext.Value(args)})
 	if err != nil {
 		return err
@@ -95,6 +96,11 @@ func callTool(ctx context.Context, s *mcp.ClientSession, tool, args string) erro
 		Structured any      `json:"structured"`
 		Text       []string `json:"text"`
 	}{tool, res.IsError, res.StructuredContent, nil}
+	if doc, ok := res.StructuredContent.(map[string]any); ok {
+		if id, ok := doc["id"].(string); ok && doc["agentRun"] != nil {
+			*last = id
+		}
+	}
 	for _, c := range res.Content {
 		if t, ok := c.(*mcp.TextContent); ok {
 			out.Text = append(out.Text, t.Text)

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -13,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// upstream is go-httpbin over TLS with a ledger of what arrived, and /stall, which never answers.
+// upstream is go-httpbin over TLS with a ledger of what arrived, /stall, which never answers, and /long, a body of 2 MiB.
 type upstream struct {
 	srv  *httptest.Server
 	halt chan struct{}
@@ -32,6 +33,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		case <-u.halt:
 		}
+		return
+	}
+	if r.URL.Path == "/long" {
+		w.Write(bytes.Repeat([]byte("0123456789abcdef"), 1<<17)) // 2 MiB
 		return
 	}
 	httpbin.New().ServeHTTP(w, r)

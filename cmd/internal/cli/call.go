@@ -21,6 +21,7 @@ func (a *app) call() *cobra.Command {
 	var (
 		key  string
 		wait time.Duration
+		own  files
 	)
 	cmd := &cobra.Command{
 		Use:   "call TOOL JSON | call -",
@@ -28,8 +29,9 @@ func (a *app) call() *cobra.Command {
 		Long: `Make one tool call as an agent, and print the whole action document, or the error
 document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
 pending, else the exit status of the code. TOOL is http_request or ssh_exec; or
-list_targets, session_status or action_status, which only look, or action_cancel. A call that still
-waits for its card is given up when sp ends: --wait is how long the operator has.
+list_targets, session_status or action_status, which only look, or action_cancel. A
+call that still waits for its card is given up when sp ends: --wait is how long the
+operator has. A body over 1 MiB is not in the document: --output writes it to a file.
 
 With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…},
 answered by one line in the same order: one connection, so that one grant serves
@@ -46,6 +48,8 @@ them all. Exit 0 if every line's call would, else the first other status.`,
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the call's `KEY`: with the same one it is never made twice")
 	cmd.Flags().DurationVar(&wait, "wait", 40*time.Second, "answer pending after `TIME` (at least 1s)")
+	cmd.Flags().StringVar(&own.body, "body-file", "", "http_request: send the bytes of `FILE` as the body")
+	cmd.Flags().StringVar(&own.output, "output", "", "http_request: write the answer's body to the new `FILE`, long ones whole")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := a.home()
 		if err != nil {
@@ -53,12 +57,15 @@ them all. Exit 0 if every line's call would, else the first other status.`,
 		}
 		agent := client.Agent(h)
 		defer agent.Close()
-		c := caller{app: a, agent: agent, wait: wait}
+		c := caller{app: a, agent: agent, wait: wait, files: own}
 		if args[0] != "-" {
 			return c.one(cmd.Context(), api.ActionRequest{Tool: args[0], Args: jsontext.Value(args[1]), IdempotencyKey: key})
 		}
 		if key != "" {
 			return usage("with - each line holds its own idempotencyKey")
+		}
+		if own != (files{}) {
+			return usage("--body-file and --output are for a single call")
 		}
 		return c.lines(cmd.Context(), a.in)
 	}
@@ -70,6 +77,7 @@ type caller struct {
 	*app
 	agent *client.Client
 	wait  time.Duration
+	files files
 	told  bool // that a person is waited for
 }
 
@@ -97,7 +105,14 @@ func (c *caller) answer(ctx context.Context, r api.ActionRequest) (doc any, exit
 	if doc, exit, ok, err := c.look(ctx, r); ok {
 		return doc, exit, err
 	}
+	r, err = c.send(ctx, r)
+	if err != nil {
+		return nil, 0, err
+	}
 	x, err := c.act(ctx, r)
+	if err == nil {
+		err = c.save(ctx, x)
+	}
 	return x, outcomeExit(x), err
 }
 
@@ -106,7 +121,7 @@ func (c *caller) act(ctx context.Context, r api.ActionRequest) (api.Action, erro
 	end := time.Now().Add(c.wait)
 	r.WaitSeconds = firstWait
 	x, err := c.agent.Act(ctx, r)
-	for err == nil && x.State != api.Done {
+	for err == nil && x.State != api.Done && x.Outcome == "" { // a job that was accepted may run for long
 		if x.State == api.Pending && !c.told {
 			c.told = true
 			c.say("sp: %s waits for approval: the operator answers with `sp approvals` and `sp approve`", escape(x.ID))

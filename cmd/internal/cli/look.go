@@ -39,7 +39,7 @@ func (c *caller) look(ctx context.Context, r api.ActionRequest) (doc any, exit i
 	if r.Tool == toolStatus {
 		var q api.StatusRequest
 		if json.Unmarshal(r.Args, &q, strict) != nil || q.Action == "" || q.WaitSeconds < 0 || q.WaitSeconds > statusLimit {
-			return nil, 0, true, api.Fail("invalid_request", fmt.Sprintf(`%s takes {"action":ID}, and waitSeconds from 0 to %d`, r.Tool, statusLimit))
+			return nil, 0, true, api.Fail("invalid_request", fmt.Sprintf(`%s takes {"action":ID}, waitSeconds from 0 to %d, and a cursor`, r.Tool, statusLimit))
 		}
 		x, err := c.agent.Status(ctx, q)
 		return x, outcomeExit(x), true, err

@@ -80,12 +80,14 @@ func (s *shim) answer(ctx context.Context, t tool, args jsontext.Value) (a answe
 func (s *shim) http(ctx context.Context, args jsontext.Value) answer {
 	var a struct {
 		Key  *string        `json:"idempotencyKey"`
+		Body *string        `json:"bodyFile"`
+		Out  *string        `json:"outputFile"`
 		Rest jsontext.Value `json:",embed"`
 	}
 	r := api.ActionRequest{Tool: api.ToolHTTP}
 	switch err := json.Unmarshal(args, &a); {
 	case err != nil:
-		return refusal(api.Fail("invalid_request", "arguments are an object, and idempotencyKey is a string"))
+		return refusal(api.Fail("invalid_request", "arguments are an object; idempotencyKey, bodyFile and outputFile are strings"))
 	case a.Key != nil && *a.Key == "":
 		return refusal(api.Fail("invalid_request", "idempotencyKey is empty"))
 	case a.Key != nil:
@@ -94,7 +96,61 @@ func (s *shim) http(ctx context.Context, args jsontext.Value) answer {
 	if r.Args = a.Rest; r.Args == nil {
 		r.Args = jsontext.Value("{}")
 	}
-	return s.act(ctx, r)
+	if a.Out != nil {
+		if _, err := os.Lstat(*a.Out); err == nil || *a.Out == "" {
+			return refusal(api.Fail("invalid_request", "outputFile: a path where there is nothing yet"))
+		}
+	}
+	if a.Body != nil {
+		args, err := s.sendBody(ctx, r.Args, *a.Body)
+		if err != nil {
+			return refusal(err)
+		}
+		r.Args = args
+	}
+	if a.Out == nil {
+		return s.act(ctx, r)
+	}
+	return s.actInto(ctx, r, *a.Out)
+}
+
+// sendBody sends a file's bytes, which this process may read and the gateway may not, and names them in the arguments.
+func (s *shim) sendBody(ctx context.Context, args jsontext.Value, path string) (jsontext.Value, *api.Error) {
+	var a map[string]jsontext.Value
+	if json.Unmarshal(args, &a) != nil {
+		return nil, api.Fail("invalid_request", "arguments are an object")
+	}
+	ref, err := s.door.SendFile(ctx, path)
+	if err != nil {
+		return nil, doorError(ctx, err, "not_sent")
+	}
+	if a["bodyRef"], err = json.Marshal(ref); err != nil {
+		return nil, api.Fail("internal", "the arguments can't be written")
+	}
+	if args, err = json.Marshal(a); err != nil {
+		return nil, api.Fail("internal", "the arguments can't be written")
+	}
+	return args, nil
+}
+
+// actInto sends a call and writes the body that came to a new file.
+func (s *shim) actInto(ctx context.Context, r api.ActionRequest, path string) answer {
+	r.WaitSeconds = api.WaitLimit
+	a, err := s.door.Act(ctx, r)
+	if err != nil {
+		return refusal(doorError(ctx, err, "sent_unconfirmed"))
+	}
+	if a.State != api.Done || len(a.Result) == 0 {
+		return told(a)
+	}
+	n, err := s.door.SaveBody(ctx, a, path)
+	said := told(a)
+	if err != nil {
+		said.text = doorError(ctx, err, "internal").Error() + "\n" + said.text
+		return said
+	}
+	said.text = fmt.Sprintf("the body, %d bytes, is in %s\n", n, path) + said.text
+	return said
 }
 
 func (s *shim) ssh(ctx context.Context, args jsontext.Value) answer {
@@ -118,7 +174,7 @@ func (s *shim) status(ctx context.Context, args jsontext.Value) answer {
 	var r api.StatusRequest
 	switch err := json.Unmarshal(args, &r, json.RejectUnknownMembers(true)); {
 	case err != nil:
-		return refusal(api.Fail("invalid_request", "action_status takes action, a string, and waitSeconds, an integer"))
+		return refusal(api.Fail("invalid_request", "action_status takes action and cursor, strings, and waitSeconds, an integer"))
 	case r.Action == "":
 		return refusal(api.Fail("invalid_request", "action is missing"))
 	case r.WaitSeconds < 0 || r.WaitSeconds > statusWaitLimit:

@@ -133,7 +133,7 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		tool string
 		args any
 		more []string // the shim takes these out
-	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
+	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
 		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
 		var s struct {
 			Properties map[string]struct {

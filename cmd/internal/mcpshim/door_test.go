@@ -12,6 +12,8 @@ type fakeDoor struct {
 	act     func(ctx context.Context, r api.ActionRequest) (api.Action, error)
 	status  func(ctx context.Context, r api.StatusRequest) (api.Action, error)
 	cancel  func(ctx context.Context, r api.CancelRequest) (api.Action, error)
+	send    func(path string) (string, error)
+	save    func(a api.Action, path string) (int64, error)
 	targets func(ctx context.Context) ([]api.Target, error)
 	session func(ctx context.Context) (api.Session, error)
 
@@ -50,6 +52,22 @@ func (d *fakeDoor) Cancel(ctx context.Context, r api.CancelRequest) (api.Action,
 		return api.Action{}, api.Fail("gateway_unreachable", "")
 	}
 	return d.cancel(ctx, r)
+}
+
+func (d *fakeDoor) SendFile(ctx context.Context, path string) (string, error) {
+	d.count()
+	if d.send == nil {
+		return "", api.Fail("gateway_unreachable", "")
+	}
+	return d.send(path)
+}
+
+func (d *fakeDoor) SaveBody(ctx context.Context, a api.Action, path string) (int64, error) {
+	d.count()
+	if d.save == nil {
+		return 0, api.Fail("gateway_unreachable", "")
+	}
+	return d.save(a, path)
 }
 
 func (d *fakeDoor) Targets(ctx context.Context) ([]api.Target, error) {

@@ -76,6 +76,12 @@ func told(a api.Action) answer {
 	if len(a.Flags) > 0 {
 		fmt.Fprintf(&b, "flags: %s\n", strings.Join(a.Flags, ", "))
 	}
+	if o := a.Output; o != nil {
+		fmt.Fprintf(&b, "cursor: %s\n\n%s%s", o.Cursor, o.Body, o.Stdout)
+		if o.Stderr != "" {
+			fmt.Fprintf(&b, "\nstderr:\n%s", o.Stderr)
+		}
+	}
 	switch j := a.Job; {
 	case j != nil:
 		fmt.Fprintf(&b, "%s of the job, by action %s: %s\n", j.Asked, j.Action, orUnknown(j.Outcome))

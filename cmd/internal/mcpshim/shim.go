@@ -25,6 +25,8 @@ type Door interface {
 	Act(ctx context.Context, r api.ActionRequest) (api.Action, error)
 	Status(ctx context.Context, r api.StatusRequest) (api.Action, error)
 	Cancel(ctx context.Context, r api.CancelRequest) (api.Action, error)
+	SendFile(ctx context.Context, path string) (ref string, err error)
+	SaveBody(ctx context.Context, a api.Action, path string) (n int64, err error)
 	Targets(ctx context.Context) ([]api.Target, error)
 	Session(ctx context.Context) (api.Session, error)
 	Close() error

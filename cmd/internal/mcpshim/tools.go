@@ -42,6 +42,8 @@ func tools() []tool {
 "query":{"type":"object","properties":{},"description":"Query parameters: an object whose values are strings."},
 "headers":{"type":"object","properties":{},"description":"Request headers: an object whose values are strings. Authorization is the gateway's to set."},
 "body":{"type":"string","description":"Request body, sent as given."},
+"bodyFile":{"type":"string","description":"Path of a local file whose bytes are the request body, in body's place."},
+"outputFile":{"type":"string","description":"Path of a new local file to write the answer's body to, for long ones."},
 "credential":{"type":"string","description":"Name of the credential, only where several would match."},
 "idempotencyKey":{"type":"string","description":"Your own unique key for this write: the same key never sends it twice."}}}`, (*shim).http},
 		{api.ToolSSH, "SSH command", "Run one command on an SSH host through the gateway, which logs in. Answers exit status, stdout and stderr.", false,
@@ -55,7 +57,8 @@ func tools() []tool {
 		{"action_status", "Action status", "Look up an earlier action of this session by its id: pending, running, or done with its result. Of an accepted one, the remote job is asked for.", true,
 			`{"type":"object","properties":{
 "action":{"type":"string","description":"The id, act_ and 26 characters."},
-"waitSeconds":{"type":"integer","description":"Wait up to this long for the end of the action: 0 to 40."}},
+"waitSeconds":{"type":"integer","description":"Wait up to this long for the end of the action: 0 to 40."},
+"cursor":{"type":"string","description":"To read along what a running action puts out: 0 at first, then the cursor of the last answer."}},
 "required":["action"]}`, (*shim).status},
 		{"action_cancel", "Cancel action", "Call back an earlier action of this session: what was not sent is dropped, what was sent is stopped as far as it can be, the remote job of an accepted one is asked to stop. The answer says what is known; it may have taken effect all the same.", false,
 			`{"type":"object","properties":{
