@@ -144,6 +144,7 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 	}
 	g.leave(who.run, c)
 	g.settle(c.ctx, who.run)
+	g.reflected(who.epoch, out.reflected)
 	return a
 }
 

@@ -62,6 +62,7 @@ type epoch struct {
 	state authz.EpochState // under run.mu
 	chain chain            // where it stands among other processes
 	drift atomic.Bool      // its program was exchanged on disk
+	echo  int              // reflections since its grants were last paused, under run.mu
 }
 
 // grant is live authority in memory. Only memory counts while spd runs.

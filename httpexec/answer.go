@@ -42,7 +42,7 @@ func (x *exchange) show(resp *http.Response) (r Result, clean bool, err error) {
 	}
 	if x.capture != nil && resp.StatusCode < 300 && resp.Body != http.NoBody {
 		// What is captured must be known before anything is shown.
-		moved, err := x.capture.move(body, x.limit, x.set.Add)
+		moved, err := x.capture.move(body, x.set.Add)
 		x.head(resp, &r)
 		if err != nil {
 			r.Withheld, r.Detail = true, err.Error()

@@ -35,13 +35,16 @@ type capture struct {
 	ctx      context.Context
 }
 
+// maxMint bounds an answer that tokens are taken out of, in bytes.
+const maxMint = 1 << 20
+
 var errCapture = errors.New("the answer can't be searched for the tokens to be captured")
 
 // move reads the whole body, and returns it with references.
-func (c *capture) move(body io.Reader, limit int64, mask func([]byte)) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(body, limit+1))
+func (c *capture) move(body io.Reader, mask func([]byte)) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(body, maxMint+1))
 	defer clear(b)
-	if err != nil || int64(len(b)) > limit {
+	if err != nil || len(b) > maxMint {
 		return nil, errCapture
 	}
 	found := map[string]string{}

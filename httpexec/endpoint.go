@@ -46,7 +46,7 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set("User-Agent", e.c.o.UserAgent)
 	out.Header.Set("Accept-Encoding", "identity")
 	var body bytes.Buffer
-	x := exchange{conn: cn, req: out, set: scrub.New(), limit: e.c.o.BodyLimit, body: &body}
+	x := exchange{conn: cn, req: out, set: scrub.New(), limit: maxMint, body: &body}
 	r, _, err := x.run(e.ctx, e.dial)
 	if err != nil || r.Outcome != Confirmed || !r.Complete {
 		detail := r.Detail
