@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -48,46 +49,100 @@ func (v *Value) Digest() []byte {
 func (v *Value) String() string   { return "[value]" }
 func (v *Value) GoString() string { return "[value]" }
 
+// Command is one request of the operators' door.
+type Command struct {
+	Path  string // of [api.Routes]
+	Proof *api.Proof
+	Keys  []api.Proof // further keys
+	Args  any         // nil: {}
+	Value *Value      // whose length and digest Args hold; nil: none
+	File  io.Reader   // follows the line as it is; its length and SHA-256 are in Args; nil: none
+}
+
 // Do posts one command to path (of [api.Routes]). p is the operator's proof (nil:
 // none), args the path's arguments (nil: {}), v the value whose length and digest
 // args already hold (nil: none). The answer goes to out (nil: not wanted).
 func (c *Client) Do(ctx context.Context, path string, p *api.Proof, args any, v *Value, out any) error {
-	if c.operator == nil {
-		return api.Fail("unknown_method", "this is the agents' door")
-	}
-	body, err := envelope(p, args, v)
+	return c.Run(ctx, Command{Path: path, Proof: p, Args: args, Value: v}, out)
+}
+
+// Run posts one command. The answer goes to out (nil: not wanted).
+func (c *Client) Run(ctx context.Context, cmd Command, out any) error {
+	resp, done, err := c.post(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	defer clear(body)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+api.OperatorPrefix+path, bytes.NewReader(body))
-	if err != nil {
-		return api.Fail("invalid_request", err.Error())
-	}
-	req.GetBody = nil // a command is sent once
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := c.operator.Do(req)
-	if err != nil {
-		return noAnswer(err)
-	}
-	defer resp.Body.Close()
+	defer done()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit+1))
 	if err != nil || len(answer) > answerLimit {
 		return noAnswer(err)
 	}
-	return decode(path, resp.StatusCode, answer, out)
+	return decode(cmd.Path, resp.StatusCode, answer, out)
+}
+
+// Fetch posts a command whose answer is a file, and writes that to what into
+// returns for its length. The file is whole only if the error is nil.
+func (c *Client) Fetch(ctx context.Context, cmd Command, into func(length int64) (io.Writer, error)) error {
+	resp, done, err := c.post(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if resp.StatusCode != http.StatusOK || resp.ContentLength < 0 {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+		if err != nil {
+			return noAnswer(err)
+		}
+		return decode(cmd.Path, resp.StatusCode, answer, &struct{}{})
+	}
+	w, err := into(resp.ContentLength)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("receive file: %w", err)
+	}
+	return nil
+}
+
+// post sends a command; done ends with its answer.
+func (c *Client) post(ctx context.Context, cmd Command) (resp *http.Response, done func(), err error) {
+	if c.operator == nil {
+		return nil, nil, api.Fail("unknown_method", "this is the agents' door")
+	}
+	line, err := envelope(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	body := io.Reader(bytes.NewReader(line))
+	if cmd.File != nil {
+		body = io.MultiReader(body, cmd.File)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+api.OperatorPrefix+cmd.Path, body)
+	if err != nil {
+		clear(line)
+		return nil, nil, api.Fail("invalid_request", err.Error())
+	}
+	req.GetBody = nil // a command is sent once
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if resp, err = c.operator.Do(req); err != nil {
+		clear(line)
+		return nil, nil, noAnswer(err)
+	}
+	return resp, func() { resp.Body.Close(); clear(line) }, nil
 }
 
 // envelope is the body: one JSON line, then the value.
-func envelope(p *api.Proof, args any, v *Value) ([]byte, error) {
-	e := api.Envelope{Proof: p}
-	if args != nil {
-		b, err := json.Marshal(args)
+func envelope(cmd Command) ([]byte, error) {
+	e := api.Envelope{Proof: cmd.Proof, Keys: cmd.Keys}
+	if cmd.Args != nil {
+		b, err := json.Marshal(cmd.Args)
 		if err != nil {
 			return nil, api.Fail("invalid_request", "the arguments are no JSON: "+err.Error())
 		}
 		e.Args = b
 	}
+	v := cmd.Value
 	if v != nil {
 		e.Salt = v.salt
 	}

@@ -51,6 +51,7 @@ func (a *app) root() *cobra.Command {
 		a.secret(), a.host(), a.apply(),
 		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(),
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.vault(),
+		a.backup(), a.restore(),
 		a.audit(), completion(), a.version(),
 	)
 	root.Version = versionLine()
@@ -83,11 +84,16 @@ func (a *app) home() (home.Home, error) {
 
 // do sends one command to the operators' door.
 func (a *app) do(ctx context.Context, path string, p *api.Proof, args any, v *client.Value, out any) error {
+	return a.command(ctx, client.Command{Path: path, Proof: p, Args: args, Value: v}, out)
+}
+
+// command sends one command to the operators' door.
+func (a *app) command(ctx context.Context, cmd client.Command, out any) error {
 	h, err := a.home()
 	if err != nil {
 		return err
 	}
 	c := client.Operator(h)
 	defer c.Close()
-	return c.Do(ctx, path, p, args, v, out)
+	return c.Run(ctx, cmd, out)
 }

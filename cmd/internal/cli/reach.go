@@ -10,9 +10,10 @@ import (
 type need uint8
 
 const (
-	needReady  need = iota // it must be open
-	needAbsent             // init: there must be none
-	needSome               // unlock, release: there must be one
+	needReady   need = iota // it must be open
+	needAbsent              // init: there must be none
+	needSome                // unlock, release: there must be one
+	needNothing             // restore: any state will do
 )
 
 // reach makes sure, before a person types anything, that it will not be for

@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) vault() *cobra.Command {
-	return group("vault", "The vault itself", a.vaultSlots(), a.vaultSlot(), a.vaultPassphrase(), a.vaultRelease())
+	return group("vault", "The vault itself", a.vaultSlots(), a.vaultSlot(), a.vaultPassphrase(), a.vaultRekey(), a.vaultRelease())
 }
 
 func (a *app) vaultRelease() *cobra.Command {
