@@ -60,10 +60,7 @@ func TestRekey(t *testing.T) {
 		t.Fatalf("%d grants after refusals, want the 1", live)
 	}
 	was := r.vault.Snapshot()
-	old, err := os.ReadFile(filepath.Join(r.dir, "vault.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := snapshot(t, r.dir)
 	out, err := r.opRekey(rekeyed(t, testPassphrase, "a second passphrase"))
 	if err != nil {
 		t.Fatal(err)
@@ -90,13 +87,23 @@ func TestRekey(t *testing.T) {
 	}
 	// The database of before, put back: the log knows better.
 	dir := snapshot(t, r.dir)
-	if err := os.WriteFile(filepath.Join(dir, "vault.db"), old, 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"vault.db", "vault.db-wal", "vault.db-shm"} {
+		os.Remove(filepath.Join(dir, name))
+		if out, err := copyInto(filepath.Join(old, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(out, err)
+		}
 	}
 	again := newRig(t, dir)
-	if got := turnedDown(again.opUnlock, opRequest{ctx: t.Context(), who: "passphrase", proof: &api.Proof{Kind: "passphrase", Value: testPassphrase}}); got == "" {
-		t.Error("the vault of before the rekey was opened beside the log of after")
+	if got := turnedDown(again.opUnlock, opRequest{ctx: t.Context(), who: "passphrase", proof: &api.Proof{Kind: "passphrase", Value: testPassphrase}}); got != "vault_quarantined" {
+		t.Errorf("the vault of before the rekey beside the log of after: %q", got)
 	}
+	release := opRequest{ctx: t.Context(), who: "passphrase", proof: &api.Proof{Kind: "passphrase", Value: testPassphrase}, args: encode(api.ReleaseArgs{AcceptLogHead: true})}
+	if got := turnedDown(again.opRelease, release); got != "" {
+		t.Errorf("released with the log as it is: %q", got)
+	}
+	again.answered(up)
+	again.stop()
+	events(t, dir, r.created.ReaderIdentity)
 }
 
 func liveGrants(r *rig) (n int) {

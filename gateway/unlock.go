@@ -30,7 +30,7 @@ func (g *Gateway) unlock(ctx context.Context, key vault.Key, operator string) er
 // opening is how a vault is opened: by unlock, by release or after a restore.
 type opening struct {
 	accept   func() error       // if not nil, stands in the place of comparing vault and log
-	restored bool               // a backup is in place: what no key of it opens in the log is passed over
+	restored bool               // a backup is in place: what no key of it opens in the log is passed over, as after accept
 	passed   int                // so many records
 	done     func() event.Event // what is recorded in the end
 }
@@ -83,7 +83,11 @@ func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
 	if err := g.drain(ctx); err != nil {
 		return err
 	}
-	todo, err := g.redo(ctx, o.restored)
+	todo, err := g.redo(ctx, o.restored || o.accept != nil)
+	if errors.Is(err, errForeignOwn) { // nobody but a later vault's key wrote there
+		g.vault.Quarantine(err.Error())
+		return g.quarantined(ctx, err.Error())
+	}
 	if err != nil {
 		return fmt.Errorf("replay the log: %w", err)
 	}
@@ -129,9 +133,12 @@ type replayed struct {
 	passed  int    // records whose own part no key of this vault opens
 }
 
-// redo reads own parts after the applied position; it writes nothing. A restored vault may be older than a rekey that
+// errForeignOwn: a rekey happened that this vault knows nothing of.
+var errForeignOwn = errors.New("of the log was sealed by a key that this vault does not have: the vault was put back to an older copy")
+
+// redo reads own parts after the applied position; it writes nothing. Lenient: the vault may be older than a rekey that
 // sealed some: those are passed over, and only the log's readers know what they tell.
-func (g *Gateway) redo(ctx context.Context, restored bool) (replayed, error) {
+func (g *Gateway) redo(ctx context.Context, lenient bool) (replayed, error) {
 	applied, err := g.db.Applied(ctx)
 	if err != nil {
 		return replayed{}, err
@@ -144,12 +151,12 @@ func (g *Gateway) redo(ctx context.Context, restored bool) (replayed, error) {
 		}
 		out.upto = max(out.upto, r.Seq)
 		o, err := g.openOwn(r)
-		if err != nil && restored {
+		if err != nil && lenient {
 			out.passed++
 			continue
 		}
 		if err != nil {
-			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
+			return replayed{}, fmt.Errorf("record %d %w", r.Seq, errForeignOwn)
 		}
 		out.counter = max(out.counter, o.Counter)
 		row := rows[r.Subject]
