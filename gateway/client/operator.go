@@ -80,9 +80,9 @@ func (c *Client) Run(ctx context.Context, cmd Command, out any) error {
 	return decode(cmd.Path, resp.StatusCode, answer, out)
 }
 
-// Fetch posts a command whose answer is a file, and writes that to what into
+// Download posts a command whose answer is a file, and writes that to what into
 // returns for its length. The file is whole only if the error is nil.
-func (c *Client) Fetch(ctx context.Context, cmd Command, into func(length int64) (io.Writer, error)) error {
+func (c *Client) Download(ctx context.Context, cmd Command, into func(length int64) (io.Writer, error)) error {
 	resp, done, err := c.post(ctx, cmd)
 	if err != nil {
 		return err

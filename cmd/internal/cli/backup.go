@@ -47,7 +47,7 @@ not in it: copy audit.pub and audit/ beside it, or keep a mirror (sp apply).`,
 		defer c.Close()
 		w := &arriving{name: name}
 		show, end := a.progress("backup")
-		err = c.Fetch(cmd.Context(), client.Command{Path: api.PathBackup, Proof: proof}, func(length int64) (io.Writer, error) {
+		err = c.Download(cmd.Context(), client.Command{Path: api.PathBackup, Proof: proof}, func(length int64) (io.Writer, error) {
 			return w.begin(length, show)
 		})
 		end()
