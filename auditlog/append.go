@@ -33,6 +33,7 @@ type call struct {
 	entries []Entry
 	size    int
 	last    uint64
+	at      time.Time
 	err     error
 }
 
@@ -44,19 +45,25 @@ const batchOverhead = prefix + saltSize + prefix + countersignedBody
 // all with ErrTooLarge. ErrFull: the disk is full, and these are no Results or Reserved notes. After any other I/O error
 // this and every later call fails with ErrPoisoned; whether the records are in the log is then known only to the next Open.
 func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error) {
+	seq, _, err = w.AppendAt(ctx, e...)
+	return seq, err
+}
+
+// AppendAt is Append for whoever keeps what he wrote elsewhere too: at is the time of the commit, as Read tells it.
+func (w *Writer) AppendAt(ctx context.Context, e ...Entry) (seq uint64, at time.Time, err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", err)
+		return 0, at, fmt.Errorf("append to audit log: %w", err)
 	}
 	size, cost, err := measure(e)
 	if err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", err)
+		return 0, at, fmt.Errorf("append to audit log: %w", err)
 	}
 	w.flying.Add(1)
 	defer w.flying.Add(-1)
 	c := &call{entries: e, size: size}
 	g, lead, err := w.join(c, cost)
 	if err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", err)
+		return 0, at, fmt.Errorf("append to audit log: %w", err)
 	}
 	if lead {
 		w.lead(g)
@@ -64,9 +71,9 @@ func (w *Writer) Append(ctx context.Context, e ...Entry) (seq uint64, err error)
 		<-g.done
 	}
 	if c.err != nil {
-		return 0, fmt.Errorf("append to audit log: %w", c.err)
+		return 0, at, fmt.Errorf("append to audit log: %w", c.err)
 	}
-	return c.last, nil
+	return c.last, c.at, nil
 }
 
 // measure checks the entries; cost is what their intents take in a HEADER.
@@ -184,7 +191,7 @@ func (w *Writer) commit(g *group) error {
 	}
 	for _, c := range calls {
 		first += uint64(len(c.entries))
-		c.last = first - 1
+		c.last, c.at = first-1, time.Unix(0, now.UnixNano()).UTC()
 	}
 	if len(calls) < len(g.calls) {
 		w.giveBack(g.calls)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,12 +82,21 @@ func (g *Gateway) tell(ctx context.Context, b store.Batch, evs []event.Event) er
 		entries = notes(b.ID, evs)
 		entries[0].Own = g.sealOwn(own{})
 	}
-	seq, err := g.log.append(ctx, entries...)
+	last, at, err := g.log.write(ctx, entries...)
 	if err != nil {
 		return err
 	}
-	g.lastTold = seq
-	return g.db.Logged(ctx, b.ID)
+	g.lastTold = last
+	return g.logged(ctx, b, last-uint64(len(evs)-1), at, evs)
+}
+
+// logged drops a batch from the outbox and keeps its events as the rows of what the log has, from first on.
+func (g *Gateway) logged(ctx context.Context, b store.Batch, first uint64, at time.Time, evs []event.Event) error {
+	rows, err := g.toldRows(b, first, at, evs)
+	if err != nil {
+		return err
+	}
+	return g.db.Logged(ctx, b.ID, rows...)
 }
 
 // drain tells the log what a crash left in the outbox: clear batches always, sealed ones once the vault is open.
@@ -96,7 +106,7 @@ func (g *Gateway) drain(ctx context.Context) error {
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	told, err := g.told(ctx)
+	told, err := g.batchesTold(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,13 +115,16 @@ func (g *Gateway) drain(ctx context.Context) error {
 			// Order holds among clear ones: what is sealed waits, and nothing is allowed before it is told.
 			continue
 		}
-		if told[b.ID] {
-			if err := g.db.Logged(ctx, b.ID); err != nil {
+		evs, err := g.unpack(b)
+		if has, ok := told[b.ID]; ok {
+			if err != nil {
+				evs = nil // the log has it, whatever became of its copy here
+			}
+			if err := g.logged(ctx, b, has.Seq, has.Time, evs); err != nil {
 				return err
 			}
 			continue
 		}
-		evs, err := g.unpack(b)
 		if err != nil {
 			return fmt.Errorf("outbox batch %s: %w", ulid.ULID(b.ID), err)
 		}
@@ -144,19 +157,19 @@ func (g *Gateway) unpack(b store.Batch) ([]event.Event, error) {
 	return evs, nil
 }
 
-// told lists the subjects of notes the log holds after the applied position: those are the outbox batches it has.
-func (g *Gateway) told(ctx context.Context) (map[[16]byte]bool, error) {
+// batchesTold lists the outbox batches the log holds after the applied position: the first note with their subject.
+func (g *Gateway) batchesTold(ctx context.Context) (map[[16]byte]auditlog.Record, error) {
 	applied, err := g.db.Applied(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := map[[16]byte]bool{}
+	out := map[[16]byte]auditlog.Record{}
 	for r, err := range g.log.w.Load().Own(applied) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Kind == auditlog.Note {
-			out[r.Subject] = true
+		if _, ok := out[r.Subject]; r.Kind == auditlog.Note && !ok {
+			out[r.Subject] = r
 		}
 	}
 	return out, nil

@@ -143,6 +143,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	serving.Go(func() error { defer cancel(); return g.serveAgents(doors, agents) })
 	serving.Go(func() error { defer cancel(); return g.serveOperators(doors, operators) })
 	g.task(func() { g.writeBehind(g.life) })
+	g.task(func() { g.keepTold(g.life) })
 	g.task(func() { g.anchorEvery(g.life, time.Minute) })
 	g.task(func() { g.countDenials(g.life) })
 	g.task(func() { g.lookAround(g.life) })
@@ -156,7 +157,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	err = errors.Join(err, serving.Wait())
 	if g.log.w.Load() != nil {
 		g.flushDenials(ctx, true)
-		err = errors.Join(err, g.stopped(ctx, moved))
+		err = errors.Join(err, g.stopped(ctx, moved), g.flushTold(ctx))
 	}
 	return errors.Join(err, g.Close())
 }
@@ -199,7 +200,7 @@ func (g *Gateway) shutGate(ctx context.Context, reason string) ([]*run, error) {
 	g.cards.expire(func(*card) bool { return true }, reason)
 	moved := g.voidAll()
 	g.probes.stop()
-	err := g.flushActions(ctx)
+	err := errors.Join(g.flushActions(ctx), g.flushTold(ctx))
 	g.ssh.Drop(func(sshexec.PoolKey) bool { return true })
 	g.http.Drop(func(httpexec.PoolKey) bool { return true })
 	return moved, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
@@ -17,16 +18,26 @@ type logbook struct {
 	w      atomic.Pointer[auditlog.Writer]
 	absent atomic.Int64 // calls refused before a log existed
 	gone   string       // why there is no usable log beside a vault; set at the start alone
+	told   told         // what it took, for the rows that incident records are made from
 }
 
 // append makes entries durable, in one commit, and returns the last one's sequence.
 func (l *logbook) append(ctx context.Context, e ...auditlog.Entry) (uint64, error) {
+	seq, at, err := l.write(ctx, e...)
+	if err == nil {
+		l.told.keep(seq, at, e)
+	}
+	return seq, err
+}
+
+// write is append for whoever keeps the entries in rows himself; at is the commit's time.
+func (l *logbook) write(ctx context.Context, e ...auditlog.Entry) (seq uint64, at time.Time, err error) {
 	w := l.w.Load()
 	if w == nil {
-		return 0, errNoLog
+		return 0, at, errNoLog
 	}
 	// The caller's patience is no reason to leave a record half told: an append ends by itself.
-	return w.Append(context.WithoutCancel(ctx), e...)
+	return w.AppendAt(context.WithoutCancel(ctx), e...)
 }
 
 // note records events that need no row, under one subject.

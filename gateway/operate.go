@@ -42,7 +42,7 @@ func (g *Gateway) operate(ctx context.Context, q parsed, operator, purpose, of s
 	g.acts.begin(a, func(error) {})
 	g.acts.hold(c)
 	ev := event.OperatorCalled{Call: g.recordCall(who, p, c.id), Digest: p.authz.Digest, Operator: operator, Purpose: purpose, Of: of}
-	seq, err := g.log.append(ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "", "")})
+	seq, err := g.log.append(ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "", "", ownDeed{})})
 	if err != nil {
 		g.complain("record intent", err)
 		g.leave(who.run, c)

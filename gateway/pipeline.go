@@ -97,19 +97,30 @@ func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call
 
 // own is what the gateway seals to itself in an intent or result: enough to rebuild the action's row, and no more.
 type own struct {
-	Run       string `json:"run,omitempty"`
-	Epoch     string `json:"epoch,omitempty"`
-	Tool      string `json:"tool,omitempty"`
-	Target    string `json:"target,omitempty"`
-	Cred      string `json:"credential,omitempty"`
-	Digest    []byte `json:"digest,omitempty"`
-	EffectKey []byte `json:"effectKey,omitempty"` // SHA-256
-	Key       string `json:"key,omitempty"`
-	Read      bool   `json:"read,omitzero"`
-	Outcome   string `json:"outcome,omitempty"`
-	Job       string `json:"job,omitempty"`  // what the remote side calls the job that was started
-	Ended     bool   `json:"ended,omitzero"` // in a note: the job has
-	Counter   uint64 `json:"counter"`        // the vault's manifest counter: its lower bound
+	Run       string  `json:"run,omitempty"`
+	Epoch     string  `json:"epoch,omitempty"`
+	Tool      string  `json:"tool,omitempty"`
+	Target    string  `json:"target,omitempty"`
+	Cred      string  `json:"credential,omitempty"`
+	Digest    []byte  `json:"digest,omitempty"`
+	EffectKey []byte  `json:"effectKey,omitempty"` // SHA-256
+	Key       string  `json:"key,omitempty"`
+	Read      bool    `json:"read,omitzero"`
+	Outcome   string  `json:"outcome,omitempty"`
+	Job       string  `json:"job,omitempty"`  // what the remote side calls the job that was started
+	Ended     bool    `json:"ended,omitzero"` // in a note: the job has
+	Counter   uint64  `json:"counter"`        // the vault's manifest counter: its lower bound
+	Deed      ownDeed `json:",embed"`
+}
+
+// ownDeed is what an incident record needs of a call whose row a crash kept from being written.
+type ownDeed struct {
+	Operation string `json:"operation,omitempty"`
+	Grant     string `json:"grant,omitempty"`
+	Approval  string `json:"approval,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Status    int    `json:"status,omitzero"`
+	Exit      *int   `json:"exitStatus,omitempty"`
 }
 
 // intend makes the intent durable before the first byte leaves.
@@ -118,7 +129,8 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 		Call: g.recordCall(who, p, c.id), Digest: p.authz.Digest, Preview: p.preview(), Decision: string(d.Reason),
 		Grant: d.Grant, Approval: d.Approval, IdempotencyKey: p.key, BytesOut: p.bytesOut(), ArtifactDrift: who.epoch.drift.Load(),
 	}
-	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev), Own: g.own(who, p, "", "")})
+	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev),
+		Own: g.own(who, p, "", "", ownDeed{Operation: ev.Operation, Grant: d.Grant, Approval: d.Approval})})
 	if err != nil {
 		g.complain("record intent", err)
 		return err
@@ -135,7 +147,8 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 		a.Error.Action = a.ID
 	}
 	ev := out.event(a)
-	_, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Result, Subject: event.Subject(a.ID), Body: event.Encode(ev), Own: g.own(who, p, out.word, out.job)})
+	_, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Result, Subject: event.Subject(a.ID), Body: event.Encode(ev),
+		Own: g.own(who, p, out.word, out.job, ownDeed{Reason: ev.Reason, Status: ev.Status, Exit: ev.Exit})})
 	g.acts.finished(a, p, out.file, err == nil)
 	if err != nil {
 		g.complain("record result", err)
@@ -149,9 +162,9 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 }
 
 // own seals the gateway's own part of a record; nil when the vault is closed, which only a refusal can meet.
-func (g *Gateway) own(who caller, p *plan, outcome, job string) []byte {
+func (g *Gateway) own(who caller, p *plan, outcome, job string, deed ownDeed) []byte {
 	o := own{Run: who.run.id, Epoch: who.epoch.id, Tool: p.tool, Target: p.authz.Target, Cred: p.authz.Credential, Digest: p.digest[:],
-		EffectKey: p.effectHash(), Key: p.key, Read: p.authz.Effect == authz.Read, Outcome: outcome, Job: job}
+		EffectKey: p.effectHash(), Key: p.key, Read: p.authz.Effect == authz.Read, Outcome: outcome, Job: job, Deed: deed}
 	return g.sealOwn(o)
 }
 
@@ -160,12 +173,20 @@ func (g *Gateway) sealOwn(o own) []byte {
 	if s := g.vault.Snapshot(); s != nil {
 		o.Counter = s.Counter
 	}
-	box, err := g.vault.Seal(useOwn, nil, encode(o))
+	plain := encode(o)
+	if len(plain) > maxOwn {
+		o.Deed = ownDeed{} // what a call can't do without goes first
+		plain = encode(o)
+	}
+	box, err := g.vault.Seal(useOwn, nil, plain)
 	if err != nil {
 		return nil
 	}
 	return box
 }
+
+// maxOwn leaves a box room for what sealing adds, within auditlog.MaxOwn.
+const maxOwn = auditlog.MaxOwn - 128
 
 // useOwn is the vault's key for the own parts of records.
 const useOwn = "log own"

@@ -183,10 +183,10 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	if fresh {
 		f := chief.Facts()
 		r = newRun(owner{key: chief.Key(), facts: f, shell: shell(f)}, t)
-		evs = append(evs, event.RunOpened{Run: r.id, Agent: recorded(f), Launchers: recordedAll(passed)})
+		evs = append(evs, event.RunOpened{Run: r.id, Agent: evidence(f), Launchers: evidenceOf(passed)})
 	}
 	e = &epoch{id: newID("ep_"), run: r, proc: p, facts: p.Facts(), state: authz.Live, chain: above}
-	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: recorded(e.facts)})
+	evs = append(evs, event.EpochOpened{Run: r.id, Epoch: e.id, Process: evidence(e.facts), Launchers: evidenceOf(passed)})
 	if err := g.recordOpened(ctx, r, e, fresh, evs); err != nil {
 		return caller{proc: p}, keeps{}, err
 	}
@@ -366,12 +366,4 @@ func shell(f peer.Facts) bool {
 // recorded is a process as the log keeps it.
 func recorded(f peer.Facts) event.Peer {
 	return event.Peer{ProcessID: f.PID, Started: f.Start, Exe: escape(f.Exe, 256), ExeDigest: f.ExeDigest, Identity: f.Identity}
-}
-
-func recordedAll(ps []*peer.Process) []event.Peer {
-	var out []event.Peer
-	for _, p := range ps {
-		out = append(out, recorded(p.Facts()))
-	}
-	return out
 }

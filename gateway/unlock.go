@@ -105,6 +105,9 @@ func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
 	if err := g.db.Redo(ctx, todo.upto, todo.rows); err != nil {
 		return err
 	}
+	if err := g.db.Change(ctx, func(tx *store.Tx) error { return tx.Told(todo.told) }); err != nil {
+		return err
+	}
 	if forged := g.vault.Forged(); len(forged) > 0 {
 		g.cfg.Log.Warn("rows that this vault did not write are ignored", "rows", forged)
 	}
@@ -128,6 +131,7 @@ func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
 // replayed is what own parts after the applied position say.
 type replayed struct {
 	rows    []store.Action
+	told    []store.Told
 	upto    uint64 // the last record looked at
 	counter uint64 // the highest manifest counter named
 	passed  int    // records whose own part no key of this vault opens
@@ -167,6 +171,9 @@ func (g *Gateway) redo(ctx context.Context, lenient bool) (replayed, error) {
 			if rows[r.Subject], err = g.redoJob(ctx, row, r, o); err != nil {
 				return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
 			}
+			if err := out.tell(g, r, o); err != nil {
+				return replayed{}, err
+			}
 			continue
 		}
 		if row == nil {
@@ -176,6 +183,9 @@ func (g *Gateway) redo(ctx context.Context, lenient bool) (replayed, error) {
 		row.Seq = r.Seq
 		if err := g.redoRecord(row, r, o); err != nil {
 			return replayed{}, fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		if err := out.tell(g, r, o); err != nil {
+			return replayed{}, err
 		}
 	}
 	for _, row := range rows {

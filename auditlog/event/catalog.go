@@ -12,6 +12,13 @@ type Peer struct {
 	Exe       string    `json:"exe,omitempty"`
 	ExeDigest string    `json:"exeDigest,omitempty"`
 	Identity  string    `json:"identity,omitempty"` // strong, weak, contained
+
+	// What is kept of a run's own processes, where they are first told.
+	Command string   `json:"command,omitempty"` // its words, which it chose: escaped, at most 512 bytes
+	Parent  int      `json:"parentProcessId,omitzero"`
+	Group   int      `json:"processGroup,omitzero"`
+	Session int      `json:"processSession,omitzero"`
+	Weak    []string `json:"weak,omitempty"` // why the identity is no more than weak
 }
 
 // Sessions: who ran, under which authority.
@@ -143,12 +150,13 @@ type RunRevoked struct {
 	Left     []string `json:"left,omitempty"`
 }
 
-// EpochOpened: one process instance able to act in a run.
+// EpochOpened: one process instance able to act in a run. Launchers stand between it and the run's client, nearest it first.
 type EpochOpened struct {
 	Run         string `json:"run"`
 	Epoch       string `json:"epoch"`
 	ServerLabel string `json:"serverLabel,omitempty"`
 	Process     Peer   `json:"process"`
+	Launchers   []Peer `json:"launchers,omitempty"`
 }
 
 // EpochEnded: that process instance is gone or was replaced; its grants are void.
@@ -371,6 +379,13 @@ type ProcessReparented struct {
 	ProcessID int    `json:"processId"`
 	Parent    int    `json:"parent,omitzero"`
 	PPID      int    `json:"ppid,omitzero"`
+}
+
+// IncidentRecorded: the operator took an incident record of the run, of what the log held up to record Upto.
+type IncidentRecorded struct {
+	Run      string `json:"run"`
+	Upto     uint64 `json:"upto"`
+	Operator string `json:"operator"`
 }
 
 // Activity: single calls, in order.

@@ -15,6 +15,9 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.text(e.Epoch)
 		w.pair("server", e.ServerLabel)
 		w.peer(e.Process)
+		for _, p := range e.Launchers {
+			w.pair("via", p.Exe)
+		}
 	case EpochEnded:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Reason)
@@ -70,6 +73,10 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Grant)
 		w.text(e.Reason)
+	case IncidentRecorded:
+		run = e.Run
+		w.count("upto", int64(e.Upto))
+		w.pair("operator", e.Operator)
 	case ProcessReparented:
 		run, epoch = e.Run, e.Epoch
 		w.count("pid", int64(e.ProcessID))

@@ -71,7 +71,8 @@
 // # Catalogue
 //
 // Sessions says who ran, under which authority; Activity, which calls there were. Ids are a kind, "_" and a ULID.
-// A peer is {processId int, started? time, exe? string, exeDigest? string, identity? string}; an assertion is
+// A peer is {processId int, started? time, exe? string, exeDigest? string, identity? string, command? string,
+// parentProcessId? int, processGroup? int, processSession? int, weak? [string]}; an assertion is
 // {credentialId? bytes, authenticatorData? bytes, clientDataJSON? bytes, signature? bytes}. A process is {at time,
 // processId int, ppid int, pgid int, sid int, stat string, etime string, started time, user string, exe string, command
 // string, workingDirectory string}; a descriptor {fd int, mode string, class string, target string, local? string, remote?
@@ -97,7 +98,7 @@
 //	run_ended               Sessions  run string
 //	run_denied              Sessions  run string
 //	run_revoked             Sessions  run string, operator string, left? [string]
-//	epoch_opened            Sessions  run string, epoch string, serverLabel? string, process peer
+//	epoch_opened            Sessions  run string, epoch string, serverLabel? string, process peer, launchers? [peer]
 //	epoch_ended             Sessions  run string, epoch string, reason string
 //	approval_requested      Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
 //	approval_granted        Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion, sitting? string
@@ -132,6 +133,7 @@
 //	process_signalled       Sessions  run string, processId int, started time, signal string, operator string, forced? bool, cleanupMayBeIncomplete? bool
 //	process_checked         Sessions  run string, processId int, started time, after string, state string, detail? string, children? [int]
 //	containment_finished    Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
+//	incident_recorded       Sessions  run string, upto int, operator string
 //	authorization_denied    Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
 //	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int, artifactDrift? bool
 //	operator_called         Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, operator string, purpose string, of? string

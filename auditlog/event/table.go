@@ -76,6 +76,7 @@ var table = []row{
 	line[ProcessSignalled]("process_signalled", sessions),
 	line[ProcessChecked]("process_checked", sessions),
 	line[ContainmentFinished]("containment_finished", sessions),
+	line[IncidentRecorded]("incident_recorded", sessions),
 
 	line[AuthorizationDenied]("authorization_denied", activity),
 	line[ToolCalled]("tool_called", activity),
@@ -142,6 +143,7 @@ func (DenialProved) event()         {}
 func (ProcessSignalled) event()     {}
 func (ProcessChecked) event()       {}
 func (ContainmentFinished) event()  {}
+func (IncidentRecorded) event()     {}
 func (AuthorizationDenied) event()  {}
 func (ToolCalled) event()           {}
 func (OperatorCalled) event()       {}

@@ -39,7 +39,9 @@ func (w *words) count(name string, n int64) {
 func (w *words) peer(p Peer) {
 	w.text(p.Exe)
 	w.count("pid", int64(p.ProcessID))
+	w.pair("command", p.Command)
 	w.pair("identity", p.Identity)
+	w.pair("weak", strings.Join(p.Weak, ","))
 	w.pair("digest", p.ExeDigest)
 }
 

@@ -109,6 +109,7 @@ var Routes = []Route{
 	{Path: PathSittingOpen, Proof: true}, {Path: PathSittingClose},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathRunContain}, {Path: PathRunTerminate, Proof: true},
+	{Path: PathIncident},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
 }

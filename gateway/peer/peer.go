@@ -67,6 +67,7 @@ const (
 // they are shown, and decide nothing by them.
 type Facts struct {
 	PID, PPID, SID int       // in our pid namespace; SID 0: leader not visible
+	PGID           int       // its process group
 	UID            uint32    // effective
 	Start          time.Time // to a clock tick (10 ms)
 	Exe            string    // path by the kernel; " (deleted)" may follow

@@ -140,7 +140,7 @@ func pin(pid int) (*Process, error) {
 		sid = 0
 	}
 	f := &p.facts
-	*f = Facts{PID: pid, PPID: int(k.Eproc.Ppid), SID: sid, UID: k.Eproc.Ucred.Uid, Weak: []string{WeakCodeUnsigned}}
+	*f = Facts{PID: pid, PPID: int(k.Eproc.Ppid), PGID: int(k.Eproc.Pgid), SID: sid, UID: k.Eproc.Ucred.Uid, Weak: []string{WeakCodeUnsigned}}
 	f.Start = time.Unix(p.start.Unix())
 	comm, _, _ := bytes.Cut(k.Proc.P_comm[:], []byte{0})
 	f.Comm = string(comm)

@@ -234,7 +234,7 @@ func (p *Process) fill(as seen) (contained bool, err error) {
 		return false, err
 	}
 	f := &p.facts
-	*f = Facts{PID: pid, PPID: st.ppid, SID: st.sid, UID: us.uid, Comm: st.comm, Args: commandLine(pid)}
+	*f = Facts{PID: pid, PPID: st.ppid, PGID: st.pgid, SID: st.sid, UID: us.uid, Comm: st.comm, Args: commandLine(pid)}
 	if f.Start, err = startTime(st.start); err != nil {
 		return false, err
 	}

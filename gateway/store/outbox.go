@@ -79,9 +79,13 @@ func (d *DB) Pending(ctx context.Context) ([]Batch, error) {
 	return out, nil
 }
 
-// Logged drops a batch that the log has. A batch already dropped is no error.
-func (d *DB) Logged(ctx context.Context, id [16]byte) error {
+// Logged drops a batch that the log has, and keeps its events as told. A batch
+// already dropped is no error.
+func (d *DB) Logged(ctx context.Context, id [16]byte, rows ...Told) error {
 	return d.Change(ctx, func(t *Tx) error {
+		if err := t.Told(rows); err != nil {
+			return err
+		}
 		if _, err := t.many(`DELETE FROM outbox WHERE id = ?`, id[:]); err != nil {
 			return fmt.Errorf("drop from outbox: %w", err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // What is sealed outside the vault's rows is a box of vault.Seal whose use is
 // one of these and whose additional data is the row's id: as text, for a batch
-// its 16 bytes, for the anchor none. Whoever seals keeps to it, so that a Swap
+// its 16 bytes, for told Told.Key, for the anchor none. Whoever seals keeps to it, so that a Swap
 // can seal it anew.
 const (
 	UseRun    = "run"
@@ -16,6 +16,7 @@ const (
 	UseGrant  = "grant"
 	UseAction = "action"
 	UseBatch  = "outbox"
+	UseTold   = "told"
 	UseAnchor = "anchor"
 )
 
@@ -26,6 +27,7 @@ var sealedColumns = []struct{ use, table, key, box, where string }{
 	{UseGrant, "grants", "id", "sealed", "sealed IS NOT NULL"},
 	{UseAction, "actions", "id", "sealed", "sealed IS NOT NULL"},
 	{UseBatch, "outbox", "id", "body", "sealed = 1"},
+	{UseTold, "told", "run || ' ' || seq", "body", "sealed = 1"},
 }
 
 type resealer func(use string, ad, box []byte) ([]byte, error)

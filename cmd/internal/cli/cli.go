@@ -52,6 +52,7 @@ func (a *app) root() *cobra.Command {
 		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(),
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.vault(),
 		a.backup(), a.restore(),
+		a.incident(),
 		a.audit(), completion(), a.version(),
 	)
 	root.Version = versionLine()
