@@ -32,6 +32,7 @@ func TestDependencies(t *testing.T) {
 		"sallyport/cmd/internal/mcpshim/calmenv": "its debug settings, off",
 		"sallyport/auditlog":                     "bytes of the log",
 		"sallyport/auditlog/event":               "meaning of the log",
+		"sallyport/auditlog/incident":            "what it says of one run",
 		"sallyport/gateway/api":                  "the wire",
 		"sallyport/gateway/client":               "the two doors",
 		"sallyport/gateway/home":                 "where things lie",
