@@ -217,6 +217,21 @@ func (s *rawServer) seen() (conns int, requests []string) {
 	return s.conns, append([]string(nil), s.requests...)
 }
 
+// last is the request read last, and how many were.
+func (s *rawServer) last() (request string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[len(s.requests)-1], len(s.requests)
+}
+
+// long is how often a loop runs: few times by default, in full with SALLYPORT_LONG=1.
+func long(short, full int) int {
+	if os.Getenv("SALLYPORT_LONG") == "1" {
+		return full
+	}
+	return short
+}
+
 // answering reads one request per answer and writes the answer, then hangs up.
 func answering(answers ...string) func(*rawServer, int, net.Conn) {
 	return func(s *rawServer, _ int, c net.Conn) {

@@ -33,7 +33,7 @@ func TestMatcherAgainstWire(t *testing.T) {
 	spec.AllowHeader = []string{"X-Team=a*"}
 	rs := rules(t, spec)
 	var matched, refused int
-	for range 6000 {
+	for range long(5000, 100000) {
 		in := Input{URL: srv.url, Method: pick("GET", "POST", "DELETE", "get"), Headers: map[string]string{}}
 		in.URL += pick("/a", "/a/b", "/a/é", "/r", "/q", "/k", "/%61", "/A")
 		for range r.IntN(3) {
@@ -63,11 +63,10 @@ func TestMatcherAgainstWire(t *testing.T) {
 		if err != nil || res.Outcome != Confirmed {
 			t.Fatalf("%+v: %+v, %v", in, res, err)
 		}
-		_, reqs := srv.seen()
-		got := reqs[len(reqs)-1]
+		got, n := srv.last()
 		head := q.Method() + " " + q.RequestURI() + " HTTP/1.1\r\nHost: " + host + "\r\n"
-		if len(reqs) != matched || !strings.HasPrefix(got, head) || q.Origin()+q.RequestURI() != q.URL() {
-			t.Fatalf("judged %q, sent %q (%d of %d)", head, got, len(reqs), matched)
+		if n != matched || !strings.HasPrefix(got, head) || q.Origin()+q.RequestURI() != q.URL() {
+			t.Fatalf("judged %q, sent %q (%d of %d)", head, got, n, matched)
 		}
 		seen, err := http.ReadRequest(bufio.NewReader(strings.NewReader(got)))
 		if err != nil {
@@ -112,6 +111,41 @@ func TestMatcherAgainstWire(t *testing.T) {
 	if matched < 100 || refused < 100 {
 		t.Errorf("%d matched, %d refused: the generator is too narrow", matched, refused)
 	}
+}
+
+// FuzzWire: of whatever is taken, what is written is what was judged: nothing after the request line that net/http did
+// not put there, and nothing else in it.
+func FuzzWire(f *testing.F) {
+	for _, s := range []string{"/a/b?x=1", "/%41/%2e?x", "/a;b/c%2Fd?%20=+&y", "//x", "/é?é=é#f", "/a b", "/?a=b\r\nX: y"} {
+		f.Add("GET", s, "X-A", "v")
+	}
+	c := NewClient(ClientOptions{})
+	f.Fuzz(func(t *testing.T, method, after, name, value string) {
+		q, err := ParseRequest(Input{URL: "https://a.example" + after, Method: method, Headers: map[string]string{name: value}})
+		if err != nil || q.Origin() != "https://a.example" {
+			return
+		}
+		req, _, err := c.wireRequest(q, Spec{Kind: "bearer"}, Injection{Secret: []byte(secret)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := req.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		want := q.Method() + " " + q.RequestURI() + " HTTP/1.1\r\nHost: a.example\r\n"
+		if !strings.HasPrefix(b.String(), want) || strings.ContainsAny(q.RequestURI(), " \r\n\x00") {
+			t.Fatalf("judged %q, written %q", want, b.String())
+		}
+		seen, err := http.ReadRequest(bufio.NewReader(strings.NewReader(b.String())))
+		if err != nil || seen.RequestURI != q.RequestURI() || seen.Host != "a.example" || len(seen.Header) > 4 {
+			t.Fatalf("%q read as %+v: %v", b.String(), seen, err)
+		}
+		again, err := ParseRequest(Input{URL: q.URL(), Method: q.Method(), Headers: q.Headers()})
+		if err != nil || string(again.Canonical()) != string(q.Canonical()) {
+			t.Fatalf("%q is not canonical: %v", q.URL(), err)
+		}
+	})
 }
 
 // A whole call against an upstream that nobody here wrote, over TLS with a CA of its own.
