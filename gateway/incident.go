@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"sallyport/auditlog/event"
@@ -26,6 +24,13 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var seen []observed
+	var gaps []string
+	if x != nil {
+		if seen, gaps, err = g.observe(context.WithoutCancel(r.ctx), x, whyIncident); err != nil {
+			gaps = append(gaps, "the look at its processes could not be recorded")
+		}
+	}
 	if err := g.flushTold(r.ctx); err != nil {
 		g.complain("write behind what the log was told", err) // what waits is read all the same
 	}
@@ -38,6 +43,7 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	unknown = append(unknown, gaps...)
 	records := incident.Of(a.ID, slices.Values(items), "rows", now().Wall)
 	if len(records) == 0 {
 		records = []incident.Record{g.bare(a.ID, out.State)}
@@ -54,9 +60,12 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 			}
 		}
 		c.State = out.State
+		if c.Times.ClientUnavailable == nil && x != nil {
+			c.Times.ClientUnavailable = x.lost()
+		}
 		c.Account = g.account(c)
 	}
-	g.look(records)
+	g.look(records, seen)
 	for i := range records {
 		records[i].Follow()
 	}
@@ -75,6 +84,17 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 
 // ungranted: a run goes between these two with its grants, whose times and uses the records do not tell.
 func ungranted(state string) bool { return state == "pending" || state == "active" }
+
+// lost is when the run's client was no longer there, as memory has it: of a run that was revoked before no record tells it.
+func (r *run) lost() *time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.times.lost()
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
 
 // bare is the record of a run of which no row is left.
 func (g *Gateway) bare(run, state string) incident.Record {
@@ -103,8 +123,9 @@ func (g *Gateway) account(r *incident.Record) string {
 	return "the credential was removed"
 }
 
-// look lays a live snapshot beside each record: secondary evidence, all taken in one round.
-func (g *Gateway) look(records []incident.Record) {
+// look lays beside each record how its process is now, and what it can reach without the gateway: secondary evidence, all
+// taken in one round. seen is what was recorded of the run's processes a moment ago.
+func (g *Gateway) look(records []incident.Record, seen []observed) {
 	var live []*peer.Process
 	var of []*incident.Record
 	for i := range records {
@@ -114,29 +135,27 @@ func (g *Gateway) look(records []incident.Record) {
 			who = r.Server
 		}
 		r.Live = &incident.Live{At: now().Wall, Reaches: []string{}, Children: []string{}, Siblings: []string{}, Gaps: []string{}}
-		p := same(*who)
-		if p == nil {
+		if i := slices.IndexFunc(seen, func(o observed) bool { return isProcess(*who, o.Process.ProcessID, o.Process.Started) }); i >= 0 {
+			r.Live, r.Rotate = incident.LiveOf(seen[i].ProcessObserved, seen[i].seq), incident.Rotated(seen[i].ProcessObserved)
 			continue
 		}
-		defer p.Close()
-		live, of = append(live, p), append(of, r)
+		if p := stillLives(*who); p != nil {
+			defer p.Close()
+			live, of = append(live, p), append(of, r)
+		}
 	}
 	shots, errs := peer.Snapshots(live)
 	for i, r := range of {
 		if errs[i] != nil {
 			continue // it ended between two looks
 		}
-		show(r.Live, shots[i])
-		for _, l := range leads(shots[i]) {
-			if l.Rotate != "" {
-				r.Rotate = append(r.Rotate, l.Rotate)
-			}
-		}
+		ev := portrait(r.Run, whyIncident, relative{exists: "it is the process that was recorded, and of an earlier start of the gateway"}, shots[i], nil)
+		r.Live, r.Rotate = incident.LiveOf(ev, 0), incident.Rotated(ev)
 	}
 }
 
-// same is the process that was recorded, if it still lives: a number alone names nobody.
-func same(was incident.Process) *peer.Process {
+// stillLives is the process that was recorded, if it still lives: a number alone names nobody.
+func stillLives(was incident.Process) *peer.Process {
 	if was.ProcessID <= 0 || was.Started.IsZero() {
 		return nil
 	}
@@ -144,60 +163,15 @@ func same(was incident.Process) *peer.Process {
 	if err != nil {
 		return nil
 	}
-	// The kernel counts ticks since boot: as wall time they move a little with the clock. No number comes round in a second.
-	if d := p.Facts().Start.Sub(was.Started); d.Abs() > time.Second {
+	if !isProcess(was, was.ProcessID, p.Facts().Start) {
 		p.Close()
 		return nil
 	}
 	return p
 }
 
-// show is a snapshot in a record. What processes chose is escaped.
-func show(l *incident.Live, s peer.Snapshot) {
-	l.At, l.Alive = s.At, true
-	l.Kin = incident.Kin{Parent: s.Process.PPID, Group: s.Process.PGID, Session: s.Process.SID}
-	l.Stat, l.Elapsed, l.User = s.Process.Stat, s.Process.ETime, escape(s.User, 64)
-	l.Command = words(s.Process)
-	for _, d := range s.Descriptors {
-		switch d.Class {
-		case peer.ClassDevice, peer.ClassKernel, peer.ClassFile, peer.ClassTerminal:
-			continue
-		}
-		l.Reaches = append(l.Reaches, reached(d))
-	}
-	for _, k := range s.Children {
-		l.Children = append(l.Children, kin(k))
-	}
-	for _, k := range s.Group {
-		l.Siblings = append(l.Siblings, kin(k))
-	}
-	for _, gap := range s.Gaps {
-		l.Gaps = append(l.Gaps, escape(gap, 256))
-	}
-}
-
-// reached is one open channel in words: "fd 5 tcp 127.0.0.1:1 -> 127.0.0.1:2 ESTABLISHED (held by 12 node)".
-func reached(d peer.Descriptor) string {
-	out := "fd " + strconv.Itoa(d.FD) + " " + d.Class
-	switch {
-	case d.Local != "" || d.Remote != "":
-		out += " " + strings.TrimSpace(d.Local+" -> "+d.Remote+" "+d.State)
-	default:
-		out += " " + d.Target
-	}
-	var ends []string
-	for _, e := range d.Peers {
-		ends = append(ends, strconv.Itoa(e.PID)+" "+e.Comm)
-	}
-	switch {
-	case len(ends) > 0:
-		out += " (other end: " + strings.Join(ends, ", ") + ")"
-	case d.Class == peer.ClassPipe:
-		out += " (nobody at the other end)"
-	}
-	return escape(out, 512)
-}
-
-func kin(k peer.Kin) string {
-	return "pid " + strconv.Itoa(k.PID) + " " + k.Stat + " " + words(k)
+// isProcess: the kernel counts a start in ticks since boot; as wall time that moves a little with the clock. No number comes
+// round within a second.
+func isProcess(was incident.Process, pid int, started time.Time) bool {
+	return was.ProcessID == pid && was.Started.Sub(started).Abs() < time.Second
 }

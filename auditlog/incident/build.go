@@ -61,7 +61,7 @@ func (s *story) record(x *epoch, from string, now time.Time) Record {
 	r := Record{ObservedAt: now, Client: process(s.client), Run: s.run, State: s.state, FollowUp: []string{}}
 	r.Context = Context{Launchers: []Process{}, AuthorisedBy: []Authority{}, Calls: []Call{}, Denied: []Denial{}, Unresolved: []Open{}}
 	r.Surroundings = Surroundings{Rotate: []string{}, Differences: []string{}, Unknown: []string{}}
-	r.Times = Times{ClientUnavailable: s.lost.moment(), AuthorityRevoked: s.revoked.moment()}
+	r.Times = Times{ClientUnavailable: s.unavailable().moment(), AuthorityRevoked: s.revoked.moment()}
 	if n := len(s.order); n > 0 {
 		r.Times.LastActionStarted = s.order[n-1].begun.moment()
 	}
@@ -78,6 +78,10 @@ func (s *story) record(x *epoch, from string, now time.Time) Record {
 	}
 	src.add("sessionIdentifier", s.opened)
 	src.add("authorizationState", s.revoked, s.lost)
+	if c := s.contained; c.Seq != 0 || c.Denial != 0 {
+		c.Missing = list(c.Missing)
+		r.Contained = &c
+	}
 	if x != nil {
 		s.deeds(&r, x, &src)
 	}
@@ -154,11 +158,21 @@ func (s *story) end(r *Record, x *epoch, src *sources) {
 			}
 		}
 	}
-	if x != nil && x.ended.known() {
-		if what := map[string]string{"process_gone": "exited; its status is its parent's to know", "peer_replaced": "goes on as another program"}[x.why]; what != "" {
-			r.End = &End{Result: what, At: x.ended.time}
-			src.add("terminationSignalAndResult", x.ended)
-		}
+	if x == nil {
+		return
+	}
+	f := s.fateOf(x.Process.ProcessID, x.Process.Started)
+	if f.seen != nil {
+		r.Observed, r.Rotate = LiveOf(*f.seen, f.seenAt.seq), Rotated(*f.seen)
+		r.Observed.Alive = false // then; now is another look
+	}
+	if r.End = f.end(); r.End != nil {
+		src.add("terminationSignalAndResult", f.sent, f.found)
+		return
+	}
+	if what := map[string]string{"process_gone": "exited; its status is its parent's to know", "peer_replaced": "goes on as another program"}[x.why]; what != "" {
+		r.End = &End{Result: what, At: x.ended.time}
+		src.add("terminationSignalAndResult", x.ended)
 	}
 }
 
@@ -172,16 +186,16 @@ func (s *story) told(c *call) Call {
 		Approval: approval, Key: c.IdempotencyKey, Seq: c.begun.seq, EndSeq: c.over.seq}
 }
 
-// class says when a call was under way: by the records' order, which no clock can bend.
+// class says when a call was under way: after the revocation by the records' order, which no clock can bend.
 func (s *story) class(c *call) string {
-	lost := s.lost
-	if !lost.known() || s.revoked.known() && s.revoked.seq < lost.seq {
+	lost := s.unavailable()
+	if !lost.known() || s.revoked.known() && s.revoked.time.Before(lost.time) {
 		lost = s.revoked
 	}
 	switch {
 	case s.revoked.known() && c.begun.seq > s.revoked.seq:
 		return After
-	case !lost.known(), c.over.known() && c.over.seq < lost.seq:
+	case !lost.known(), c.over.known() && !c.over.time.After(lost.time):
 		return Before
 	default:
 		return Uncertain

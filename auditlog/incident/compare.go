@@ -21,18 +21,18 @@ const maxDifferences = 100
 // and line. What was laid beside them is not compared.
 func Differences(rows, log []Record) []string {
 	var out []string
-	have := byEpoch(rows)
+	have := byName(rows)
 	for _, r := range log {
-		mine, ok := have[r.Epoch]
+		mine, ok := have[name(r)]
 		if !ok {
 			out = append(out, fmt.Sprintf("process %s: the log knows it, the rows do not", name(r)))
 			continue
 		}
-		delete(have, r.Epoch)
+		delete(have, name(r))
 		out = append(out, differ(mine, r)...)
 	}
 	for _, r := range rows {
-		if _, left := have[r.Epoch]; left {
+		if _, left := have[name(r)]; left {
 			out = append(out, fmt.Sprintf("process %s: the rows know it, the log does not", name(r)))
 		}
 	}
@@ -42,10 +42,10 @@ func Differences(rows, log []Record) []string {
 	return out
 }
 
-func byEpoch(rs []Record) map[string]Record {
+func byName(rs []Record) map[string]Record {
 	out := map[string]Record{}
 	for _, r := range rs {
-		out[r.Epoch] = r
+		out[name(r)] = r
 	}
 	return out
 }

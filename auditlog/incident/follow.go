@@ -21,7 +21,8 @@ func (r *Record) Follow() {
 		say("revoke the run: sp run revoke %s", r.Run)
 	}
 	alive := r.Live != nil && r.Live.Alive
-	if revoked && !r.refused() && (alive || r.Live == nil) {
+	proved := r.refused() || r.Contained != nil && r.Contained.Method != ""
+	if revoked && !proved && (alive || r.Live == nil) {
 		say("prove that the revocation holds, no refused attempt is recorded yet: sp run contain %s", r.Run)
 	}
 	if alive && r.Server != nil {

@@ -32,7 +32,10 @@ type story struct {
 	client     event.Peer
 	state      string
 	lost       at // the client was gone
+	silent     at // the client lived and did nothing, since
 	revoked    at
+	contained  Contained
+	fates      map[instance]*fate
 	revocation event.RunRevoked
 	epochs     []*epoch // in the order they were opened
 	grants     map[string]*grant
@@ -67,7 +70,7 @@ type call struct {
 
 // gather reads what is recorded of run; items of other runs are passed over.
 func gather(run string, in iter.Seq[event.Item]) *story {
-	s := &story{run: run, state: "pending", grants: map[string]*grant{}, calls: map[string]*call{}}
+	s := &story{run: run, state: "pending", grants: map[string]*grant{}, calls: map[string]*call{}, fates: map[instance]*fate{}}
 	for it := range in {
 		s.read(it)
 	}
@@ -98,6 +101,7 @@ func (s *story) read(it event.Item) {
 		}
 	case event.EpochOpened:
 		if e.Run == s.run {
+			s.epochs = slices.DeleteFunc(s.epochs, func(x *epoch) bool { return x.Epoch == "" && sameProcess(x.Process, e.Process) })
 			s.epochs = append(s.epochs, &epoch{EpochOpened: e, opened: here})
 		}
 	case event.EpochEnded:
@@ -135,6 +139,11 @@ func (s *story) readCall(it event.Item, here at) {
 			c.closed, c.over = true, here
 			c.result = Result{Outcome: e.Outcome, Reason: e.Cause}
 		}
+	case event.JobChanged:
+		if c := s.calls[e.Action]; c != nil {
+			c.over, c.result.Outcome, c.result.Exit = here, e.Outcome, e.Exit
+			c.result.JobID = or(e.JobID, c.result.JobID)
+		}
 	case event.ToolResolved:
 		if c := s.calls[e.Action]; c != nil {
 			c.said, c.result.Said = here, e.Resolution
@@ -146,6 +155,8 @@ func (s *story) readCall(it event.Item, here at) {
 		x := s.seen(e.Run, e.Epoch, e.Peer, here)
 		x.denials = append(x.denials, Denial{At: here.time, Reason: e.Reason, Tool: e.Tool, Target: e.Target, Operation: e.Operation,
 			Count: max(e.Count, 1), After: s.revoked.known(), Seq: here.seq})
+	default:
+		s.readProcess(it, here)
 	}
 }
 

@@ -4,7 +4,8 @@
 // ([Differences]). What is not recorded, a live look at the processes above all, is laid beside it in [Live], and told as
 // secondary.
 //
-// The suspects are the processes that could act in the run: the instance behind each epoch. Commands, paths and names
+// The suspects are the processes that could act in the run: the instance behind each epoch, and what else of the run was
+// seen alive. Commands, paths and names
 // are text that the agent chose: whoever shows a record escapes them.
 package incident
 
@@ -42,7 +43,9 @@ type Context struct {
 	LeftOut      int         `json:"leftOut"`    // calls that are not listed
 	Denied       []Denial    `json:"denied"`     // refused attempts: never an attempted action
 	Unresolved   []Open      `json:"unresolved"` // what may have taken effect, or goes on far away
-	Sources      []Source    `json:"sources"`    // of each of the thirteen lines
+	Observed     *Live       `json:"observed"`   // as it was when the gateway last looked and recorded it
+	Contained    *Contained  `json:"containment"`
+	Sources      []Source    `json:"sources"` // of each of the thirteen lines
 }
 
 // Surroundings are laid beside the record by whoever made it.
@@ -178,19 +181,36 @@ type Source struct {
 	Seq  []uint64 `json:"seq"`
 }
 
-// Live is a process as it was a moment ago: secondary evidence.
+// Live is a process as it was at one moment: secondary evidence.
 type Live struct {
 	At       time.Time `json:"at"`
 	Alive    bool      `json:"alive"`
 	Kin      `json:",embed"`
-	Stat     string   `json:"stat,omitempty"`
-	Elapsed  string   `json:"elapsed,omitempty"`
-	User     string   `json:"user,omitempty"`
-	Command  string   `json:"command,omitempty"` // now
-	Reaches  []string `json:"reaches"`           // open channels, and authority found
+	State    `json:",embed"`
+	Reaches  []string `json:"reaches"` // open channels, and authority found
 	Children []string `json:"children"`
 	Siblings []string `json:"processGroupOthers"`
 	Gaps     []string `json:"gaps"`
+	Seq      uint64   `json:"seq,omitzero"` // of its record, if it has one
+}
+
+// State is a process in the words of ps(1).
+type State struct {
+	Exists  string `json:"exists,omitempty"` // why it does
+	Stat    string `json:"stat,omitempty"`
+	Elapsed string `json:"elapsed,omitempty"`
+	User    string `json:"user,omitempty"`
+	Command string `json:"command,omitempty"`
+}
+
+// Contained is how far the run's containment came: the denial that is proved, and the verdict.
+type Contained struct {
+	Verdict string    `json:"verdict"` // contained, not_contained; empty: it has no end
+	At      time.Time `json:"at"`
+	Method  string    `json:"denialProvedBy"` // observed, probe; empty: nothing proves it
+	Denial  uint64    `json:"denialSeq,omitzero"`
+	Missing []string  `json:"missing"`
+	Seq     uint64    `json:"seq"`
 }
 
 // Verify is what `sp audit verify` said after the entries were taken.

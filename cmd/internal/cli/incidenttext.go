@@ -45,6 +45,9 @@ func entries(r incident.Record) []entry {
 
 // contextEntries are the lines beside the thirteen.
 func contextEntries(r incident.Record) []entry {
+	if r.Live != nil && r.Live.Alive {
+		r.Observed = nil // how it is now says more
+	}
 	out := []entry{
 		{"Client unavailable at", []string{moment3(r.Times.ClientUnavailable)}, ""},
 		{"Last action of the run started at", []string{moment3(r.Times.LastActionStarted)}, ""},
@@ -56,7 +59,9 @@ func contextEntries(r incident.Record) []entry {
 		{"Calls", callLines(r), ""},
 		{"Refused attempts", each(r.Denied, denialLine), ""},
 		{"Unresolved", each(r.Unresolved, openLine), ""},
+		{"Process when last seen", seenLines(r.Observed), seenFrom(r.Observed)},
 		{"Process now", liveLines(r.Live), "live, secondary"},
+		{"Containment", containedLines(r.Contained), ""},
 		{"Rotate", r.Rotate, "live, secondary"},
 		{"Rows and log differ", r.Differences, ""},
 		{"Could not be shown", r.Unknown, ""},
@@ -245,9 +250,18 @@ func liveLines(l *incident.Live) []string {
 	case !l.Alive:
 		return []string{"gone: no process of this number and start lives at " + moment3(&l.At)}
 	}
-	out := []string{
-		fmt.Sprintf("at %s: stat %s, running for %s, user %s", moment3(&l.At), l.Stat, l.Elapsed, l.User),
-		"command " + l.Command,
+	return seenLines(l)
+}
+
+func seenLines(l *incident.Live) []string {
+	if l == nil {
+		return nil
+	}
+	out := []string{fmt.Sprintf("at %s: parent %d, group %d, stat %s, running for %s, user %s", moment3(&l.At), l.Parent, l.Group, l.Stat, l.Elapsed, l.User)}
+	for _, x := range []struct{ head, text string }{{"command ", l.Command}, {"it exists because ", l.Exists}} {
+		if x.text != "" {
+			out = append(out, x.head+x.text)
+		}
 	}
 	out = append(out, l.Reaches...)
 	for _, c := range l.Children {
@@ -260,4 +274,25 @@ func liveLines(l *incident.Live) []string {
 		out = append(out, "not seen: "+g)
 	}
 	return out
+}
+
+func seenFrom(l *incident.Live) string {
+	if l == nil || l.Seq == 0 {
+		return ""
+	}
+	return fmt.Sprintf("rows, record %d", l.Seq)
+}
+
+func containedLines(c *incident.Contained) []string {
+	if c == nil {
+		return nil
+	}
+	var out []string
+	if c.Method != "" {
+		out = append(out, fmt.Sprintf("denial proved: %s [record %d]", c.Method, c.Denial))
+	}
+	if c.Verdict != "" {
+		out = append(out, fmt.Sprintf("%s at %s [record %d]", c.Verdict, moment3(&c.At), c.Seq))
+	}
+	return append(out, c.Missing...)
 }
