@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"sallyport/authz"
 	"sallyport/gateway/api"
@@ -143,7 +144,7 @@ func (s *actions) intended(id string, seq uint64) {
 func (s *actions) finished(a api.Action, p *plan, file *keptFile, logged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keptAction{Doc: a, Digest: p.digest[:], EffectKey: p.effectHash(), File: file}
+	k := keptAction{Doc: a, Digest: p.digest[:], EffectKey: p.effectHash(), Key: p.key, File: file}
 	if x := s.byID[a.ID]; x != nil {
 		x.doc, x.kept = a, k
 		x.kept.Doc = api.Action{} // doc holds it
@@ -203,12 +204,18 @@ func (s *actions) giveBack(rows []store.Action, docs []keptAction) {
 }
 
 // keptAction is an action's row as sealed: the document, the two keys by which an unresolved write blocks its twin, and
-// the key of its file.
+// the caller's idempotency key. Its result and the key of its file are sealed apart, as keptResult.
 type keptAction struct {
 	Doc       api.Action `json:"doc"`
 	Digest    []byte     `json:"digest"`
 	EffectKey []byte     `json:"effectKey"`
-	File      *keptFile  `json:"file,omitempty"`
+	Key       string     `json:"key,omitempty"`
+	File      *keptFile  `json:"-"`
+}
+
+type keptResult struct {
+	Result jsontext.Value `json:"result,omitzero"`
+	File   *keptFile      `json:"file,omitempty"`
 }
 
 // remember takes an unresolved write into memory.
@@ -253,10 +260,15 @@ func (s *actions) open() int {
 	return len(ids)
 }
 
-// unblock lets go of what an action stood in the way of.
-func (s *actions) unblock(id string) {
+// resolved notes the operator's word on an action, and lets go of what it stood in the way of.
+func (s *actions) resolved(id, resolution string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if x := s.byID[id]; x != nil {
+		if x.doc.Resolution = resolution; resolution != "happened" {
+			x.kept.Key = ""
+		}
+	}
 	for k, ids := range s.unresolved {
 		if delete(ids, id); len(ids) == 0 {
 			delete(s.unresolved, k)
@@ -295,12 +307,10 @@ func (g *Gateway) flushActions(ctx context.Context) error {
 	head := g.log.head().Seq
 	rows, docs, upto := g.acts.take(head)
 	for i := range rows {
-		box, err := g.sealKept(docs[i])
-		if err != nil {
+		if err := g.sealKept(&rows[i], docs[i]); err != nil {
 			g.acts.giveBack(rows, docs)
 			return err
 		}
-		rows[i].Sealed = box
 	}
 	if err := g.db.Redo(context.WithoutCancel(ctx), upto, rows); err != nil {
 		g.acts.giveBack(rows, docs)
@@ -309,16 +319,31 @@ func (g *Gateway) flushActions(ctx context.Context) error {
 	return nil
 }
 
-// sealKept and openKept are the two sides of a row's sealed part: results are sealed at rest like everything that says
+// sealKept and openKept are the two sides of a row's sealed parts: results are sealed at rest like everything that says
 // something.
-func (g *Gateway) sealKept(k keptAction) ([]byte, error) {
-	return g.vault.Seal(store.UseAction, []byte(k.Doc.ID), encode(k))
+func (g *Gateway) sealKept(row *store.Action, k keptAction) (err error) {
+	r := keptResult{k.Doc.Result, k.File}
+	k.Doc.Result = nil
+	if row.Sealed, err = g.vault.Seal(store.UseAction, []byte(row.ID), encode(k)); err != nil {
+		return err
+	}
+	if row.Result = nil; len(r.Result) > 0 {
+		row.Result, err = g.vault.Seal(store.UseResult, []byte(row.ID), encode(r))
+	}
+	return err
 }
 
 func (g *Gateway) openKept(row store.Action) (k keptAction, err error) {
 	doc, err := g.vault.Unseal(store.UseAction, []byte(row.ID), row.Sealed)
 	if err == nil {
 		err = json.Unmarshal(doc, &k)
+	}
+	if err == nil && len(row.Result) > 0 {
+		var r keptResult
+		if doc, err = g.vault.Unseal(store.UseResult, []byte(row.ID), row.Result); err == nil {
+			err = json.Unmarshal(doc, &r)
+		}
+		k.Doc.Result, k.File = r.Result, r.File
 	}
 	if err != nil {
 		return keptAction{}, fmt.Errorf("read action %s: %w", row.ID, err)

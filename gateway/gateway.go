@@ -146,6 +146,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	g.task(func() { g.keepTold(g.life) })
 	g.task(func() { g.anchorEvery(g.life, time.Minute) })
 	g.task(func() { g.countDenials(g.life) })
+	g.task(func() { g.sweepOften(g.life) })
 	g.task(func() { g.lookAround(g.life) })
 	<-ctx.Done()
 

@@ -47,19 +47,29 @@ func newJobHost(t *testing.T) *jobHost {
 	return h
 }
 
-// addJobs stores a credential whose rules name remote jobs.
-func (r *rig) addJobs(name, origin string) {
+// addRules stores a credential for rules beyond addBearer's.
+func (r *rig) addRules(name string, rules api.HTTPRules) {
 	r.t.Helper()
 	salt := []byte("0123456789abcdef")
 	sum := sha256.Sum256(append(salt[:16:16], testSecret...))
+	rules.AllowHTTP, rules.AllowNetwork = true, []string{"127.0.0.0/8"}
 	_, err := r.opCredentialAdd(opRequest{ctx: r.t.Context(), who: "passphrase", salt: salt, value: []byte(testSecret), args: encode(api.CredentialArgs{
-		Name: name, Kind: "bearer", ValueLength: len(testSecret), ValueDigest: sum[:],
-		Rules: api.HTTPRules{Allow: []string{"POST " + origin + "/jobs"}, AllowHTTP: true, AllowNetwork: []string{"127.0.0.0/8"},
-			RemoteJob: api.RemoteJob{JobID: "json:/id", JobStatus: "GET /jobs/{id}", JobCancel: "DELETE /jobs/{id}"}},
+		Name: name, Kind: "bearer", ValueLength: len(testSecret), ValueDigest: sum[:], Rules: rules,
 	})})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+func (r *rig) addJobs(name, origin string) {
+	r.t.Helper()
+	r.addRules(name, api.HTTPRules{Allow: []string{"POST " + origin + "/jobs"},
+		RemoteJob: api.RemoteJob{JobID: "json:/id", JobStatus: "GET /jobs/{id}", JobCancel: "DELETE /jobs/{id}"}})
+}
+
+func (r *rig) addIdempotent(name, origin string) {
+	r.t.Helper()
+	r.addRules(name, api.HTTPRules{Allow: []string{"POST " + origin + "/**"}, IdempotencyHeader: "Idempotency-Key"})
 }
 
 func jobBody(t *testing.T, a *api.Action) string {

@@ -263,10 +263,26 @@ func (g *Gateway) opActionResolve(r opRequest) (any, error) {
 	case !row.Unresolved:
 		return nil, api.Fail("invalid_request", "the outcome of "+row.ID+" is "+row.Outcome+"; there is nothing to resolve")
 	}
-	ev := event.ToolResolved{Action: row.ID, Resolution: a.Resolution, Operator: r.who}
-	if err := g.change(r.ctx, true, []event.Event{ev}, func(tx *store.Tx) error { return tx.Resolve(row.ID) }); err != nil {
+	k := keptAction{Doc: g.kept(row)}
+	if len(row.Sealed) > 0 {
+		if k, err = g.openKept(row); err != nil {
+			return nil, err
+		}
+	}
+	k.Doc.Resolution = a.Resolution
+	if a.Resolution != "happened" {
+		k.Key = "" // the caller's own key may send it again
+	}
+	if err := g.sealKept(&row, k); err != nil {
 		return nil, err
 	}
-	g.acts.unblock(row.ID)
-	return g.kept(row), nil
+	ev := event.ToolResolved{Action: row.ID, Resolution: a.Resolution, Operator: r.who}
+	if err := g.change(r.ctx, true, []event.Event{ev}, func(tx *store.Tx) error { return tx.Resolve(row.ID, row.Sealed) }); err != nil {
+		return nil, err
+	}
+	g.acts.resolved(row.ID, a.Resolution)
+	if k.Key == "" {
+		g.freeKey(row.Run, row.ID)
+	}
+	return k.Doc, nil
 }

@@ -40,6 +40,12 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 		return g.deny(asking, who, p, a, authz.Decide(g.facts(who, who.same(), p, nil, authz.FullWalk)))
 	}
 	p.run = who.run.id
+	if p.key != "" {
+		if err := g.recallKeys(asking, who.run); err != nil {
+			g.complain("recall idempotency keys", err)
+			return g.refuse(asking, who, p, a, api.Fail("internal", "the keys used before can't be read"))
+		}
+	}
 	c := &call{id: a.ID, epoch: who.epoch, left: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(g.life)
 	c.dial, c.cancelDial = context.WithCancel(c.ctx)
@@ -196,11 +202,13 @@ func (g *Gateway) replay(ctx context.Context, who caller, p *plan, a api.Action,
 	if used.digest != p.digest {
 		return g.refuse(ctx, who, p, a, api.Fail("idempotency_mismatch", ""))
 	}
-	old, ok := g.acts.get(used.action)
+	old, ok := g.find(ctx, used.action)
 	switch {
-	case !ok:
-		return g.refuse(ctx, who, p, a, api.Fail("result_lost", ""))
-	case old.State != api.Done:
+	case !ok, old.State == api.Done && len(old.Result) == 0 && api.Succeeded(old.Outcome):
+		e := api.Fail("result_lost", "")
+		e.Action = used.action
+		return g.refuse(ctx, who, p, a, e)
+	case old.State == api.Pending, old.State == api.Running && old.Outcome == "":
 		e := api.Fail("in_progress", "")
 		e.Action = used.action
 		return g.refuse(ctx, who, p, a, e)
@@ -245,8 +253,9 @@ func (g *Gateway) refuse(ctx context.Context, who caller, p *plan, a api.Action,
 		ApprovedEpoch: e.ApprovedEpoch, CurrentEpoch: e.CurrentEpoch}
 	g.recordDenied(ctx, a.ID, ev)
 	said := *e // some refusals are one value for everybody
-	e = &said
-	e.Action = a.ID
+	if e = &said; e.Action == "" {
+		e.Action = a.ID
+	}
 	a.State, a.Outcome, a.Error, a.FinishedAt = api.Done, "denied", e, now().Wall
 	return a
 }

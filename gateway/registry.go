@@ -77,7 +77,7 @@ func (r *registry) owns(key string) bool {
 // stored state stands for that run too: a revocation is final.
 func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *run {
 	x := newRun(owner{key: s.Owner, facts: s.facts(), shell: s.Shell}, row.Opened)
-	x.id, x.state, x.roster.earlier = row.ID, state, true
+	x.id, x.state, x.roster.earlier, x.recall = row.ID, state, true, []string{row.ID}
 	if state == authz.Revoked {
 		x.times.revoked = row.Changed
 	}
@@ -89,10 +89,11 @@ func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *ru
 		r.owners[s.Owner] = x
 		return x
 	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	seen.recall = append(seen.recall, x.id)
 	if state == authz.Revoked || state == authz.Denied {
-		seen.mu.Lock()
 		seen.state, seen.times.revoked = state, x.times.revoked
-		seen.mu.Unlock()
 	}
 	return x
 }

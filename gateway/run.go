@@ -29,6 +29,7 @@ type run struct {
 	grants []*grant
 	held   map[string]*call  // reserved or entered: revoke waits until they have left
 	keys   map[string]keyUse // a caller's idempotency key -> what it was used for
+	recall []string          // runs of this owner whose keys of before this start are still only in rows
 	denied int               // cards the operator denied
 	calls  int
 	roster roster // the processes of it

@@ -22,11 +22,12 @@ import (
 
 // settings is what the operator decided and the vault keeps sealed. Each is changed with proof, by `sp apply`.
 type settings struct {
-	AuditMirror string   `toml:"audit_mirror" json:"auditMirror"`                      // a folder that gets a copy of the log; empty: none
-	Recipients  []string `toml:"recipients" json:"recipients"`                         // age recipients of the log besides the vault's recovery; none: the first reader
-	Witness     []string `toml:"witness" json:"witness"`                               // "URL VERIFIER-KEY", each a C2SP tlog-witness
-	Budgets     budgets  `toml:"budgets" json:"budgets,omitzero"`                      // of cards; zero: defaultBudgets
-	OnArtifact  string   `toml:"on_artifact_change" json:"onArtifactChange,omitempty"` // note (the default) or suspend
+	AuditMirror string    `toml:"audit_mirror" json:"auditMirror"`                      // a folder that gets a copy of the log; empty: none
+	Recipients  []string  `toml:"recipients" json:"recipients"`                         // age recipients of the log besides the vault's recovery; none: the first reader
+	Witness     []string  `toml:"witness" json:"witness"`                               // "URL VERIFIER-KEY", each a C2SP tlog-witness
+	Budgets     budgets   `toml:"budgets" json:"budgets,omitzero"`                      // of cards; zero: defaultBudgets
+	Retention   retention `toml:"retention" json:"retention,omitzero"`                  // of what actions leave; empty: defaultRetention
+	OnArtifact  string    `toml:"on_artifact_change" json:"onArtifactChange,omitempty"` // note (the default) or suspend
 }
 
 // settingsName is the one document they are kept in.
@@ -61,6 +62,9 @@ func (s settings) check(named func(key string) bool) error {
 	if err := s.Budgets.check(); err != nil {
 		return err
 	}
+	if _, _, _, err := s.Retention.times(); err != nil {
+		return err
+	}
 	if a := s.onArtifact(); a != artifactNote && a != artifactSuspend {
 		return api.Fail("invalid_request", "on_artifact_change: note or suspend")
 	}
@@ -79,8 +83,11 @@ func (s settings) check(named func(key string) bool) error {
 
 // inTOML writes a setting's value; JSON's form is TOML's for all but a table.
 func inTOML(v any) string {
-	if b, ok := v.(budgets); ok {
-		return b.String()
+	switch v := v.(type) {
+	case budgets:
+		return v.String()
+	case retention:
+		return v.String()
 	}
 	return string(encode(v))
 }

@@ -208,7 +208,7 @@ func (g *Gateway) openOwn(r auditlog.Record) (o own, err error) {
 }
 
 // redoRecord takes one intent or result into its row.
-func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) (err error) {
+func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) error {
 	if r.Kind == auditlog.Result {
 		row.Finished = r.Time
 	}
@@ -226,8 +226,7 @@ func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) (err e
 	}
 	doc.JobID = o.Job
 	row.Unresolved = row.Outcome == "sent_unconfirmed" && !o.Read
-	row.Sealed, err = g.sealKept(keptAction{Doc: doc, Digest: o.Digest, EffectKey: o.EffectKey})
-	return err
+	return g.sealKept(row, keptAction{Doc: doc, Digest: o.Digest, EffectKey: o.EffectKey, Key: o.Key})
 }
 
 // redoJob takes what became known of a job into its action's row, which may be one of before.
@@ -254,9 +253,7 @@ func (g *Gateway) redoJob(ctx context.Context, row *store.Action, r auditlog.Rec
 	if o.Ended {
 		k.Doc.State, k.Doc.FinishedAt, row.State, row.Finished = api.Done, r.Time, api.Done, r.Time
 	}
-	var err error
-	row.Sealed, err = g.sealKept(k)
-	return row, err
+	return row, g.sealKept(row, k)
 }
 
 // lock closes the vault: gate first, then row and event, then the key. A write that fails stops none of it.

@@ -167,6 +167,7 @@ type Action struct {
 	Flags          []string       `json:"flags,omitempty"`   // reflected, output_truncated, scrub_withheld, pipes_held, late
 	ReflectedCount int            `json:"reflectedCount,omitzero"`
 	Error          *Error         `json:"error,omitempty"`
+	Resolution     string         `json:"resolution,omitempty"` // the operator's word on an unknown outcome: happened, did-not-happen, replay
 	StartedAt      time.Time      `json:"startedAt,omitzero"`
 	FinishedAt     time.Time      `json:"finishedAt,omitzero"`
 	JobID          string         `json:"jobId,omitempty"`

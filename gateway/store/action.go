@@ -17,9 +17,10 @@ type Action struct {
 	Unresolved        bool
 	Digest            []byte
 	Sealed            []byte
+	Result            []byte // sealed apart; nil where there is none, or none any more
 }
 
-const actionColumns = `id, run, epoch, state, outcome, seq, started, finished, unresolved, digest, sealed`
+const actionColumns = `id, run, epoch, state, outcome, seq, started, finished, unresolved, digest, sealed, result`
 
 // Redo stores actions written behind and the log sequence they cover, in one
 // transaction. The sequence is never lowered, and a row is not replaced by one
@@ -35,13 +36,14 @@ func (d *DB) Redo(ctx context.Context, upto uint64, a []Action) error {
 			if err != nil {
 				return fmt.Errorf("redo action: %w", err)
 			}
-			if _, err := t.many(`INSERT INTO actions (`+actionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			if _, err := t.many(`INSERT INTO actions (`+actionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT (id) DO UPDATE SET run = excluded.run, epoch = excluded.epoch, state = excluded.state,
 				outcome = excluded.outcome, seq = excluded.seq, started = excluded.started, finished = excluded.finished,
-				unresolved = excluded.unresolved, digest = excluded.digest, sealed = excluded.sealed
+				unresolved = excluded.unresolved, digest = excluded.digest, sealed = excluded.sealed,
+				result = coalesce(excluded.result, result)
 				WHERE excluded.seq >= seq`,
 				x.ID, x.Run, x.Epoch, x.State, x.Outcome, seq, stamp(x.Started), stamp(x.Finished),
-				x.Unresolved, x.Digest, x.Sealed); err != nil {
+				x.Unresolved, x.Digest, x.Sealed, x.Result); err != nil {
 				return fmt.Errorf("redo action: %w", err)
 			}
 		}
@@ -93,10 +95,22 @@ func (d *DB) ActionByID(ctx context.Context, id string) (Action, bool, error) {
 	return a[0], true, nil
 }
 
-// Resolve ends that an action is unresolved. ErrConflict if it isn't.
-func (t *Tx) Resolve(id string) error {
-	if err := t.one(`UPDATE actions SET unresolved = 0 WHERE id = ? AND unresolved = 1`, id); err != nil {
+// Resolve ends that an action is unresolved, and stores what its row says from then on. ErrConflict if it isn't.
+func (t *Tx) Resolve(id string, sealed []byte) error {
+	if err := t.one(`UPDATE actions SET unresolved = 0, sealed = ? WHERE id = ? AND unresolved = 1`, sealed, id); err != nil {
 		return fmt.Errorf("resolve action: %w", err)
+	}
+	return nil
+}
+
+// Forget drops the results of actions that finished before results, and the rows of those that finished before rows. The
+// row of an unresolved action stays.
+func (t *Tx) Forget(results, rows time.Time) error {
+	if _, err := t.many(`UPDATE actions SET result = NULL WHERE finished > 0 AND finished < ? AND result IS NOT NULL`, stamp(results)); err != nil {
+		return fmt.Errorf("forget results: %w", err)
+	}
+	if _, err := t.many(`DELETE FROM actions WHERE finished > 0 AND finished < ? AND unresolved = 0`, stamp(rows)); err != nil {
+		return fmt.Errorf("forget actions: %w", err)
 	}
 	return nil
 }
@@ -111,7 +125,7 @@ func (d *DB) actions(ctx context.Context, tail string, args ...any) ([]Action, e
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (a Action, err error) {
 		var started, finished int64
 		err = rs.Scan(&a.ID, &a.Run, &a.Epoch, &a.State, &a.Outcome, &a.Seq, &started, &finished,
-			&a.Unresolved, &a.Digest, &a.Sealed)
+			&a.Unresolved, &a.Digest, &a.Sealed, &a.Result)
 		a.Started, a.Finished = unstamp(started), unstamp(finished)
 		return a, err
 	}, `SELECT `+actionColumns+` FROM actions`+tail, args...)

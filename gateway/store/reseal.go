@@ -15,6 +15,7 @@ const (
 	UseEpoch  = "epoch"
 	UseGrant  = "grant"
 	UseAction = "action"
+	UseResult = "result"
 	UseBatch  = "outbox"
 	UseTold   = "told"
 	UseAnchor = "anchor"
@@ -26,6 +27,7 @@ var sealedColumns = []struct{ use, table, key, box, where string }{
 	{UseEpoch, "epochs", "id", "sealed", "sealed IS NOT NULL"},
 	{UseGrant, "grants", "id", "sealed", "sealed IS NOT NULL"},
 	{UseAction, "actions", "id", "sealed", "sealed IS NOT NULL"},
+	{UseResult, "actions", "id", "result", "result IS NOT NULL"},
 	{UseBatch, "outbox", "id", "body", "sealed = 1"},
 	{UseTold, "told", "run || ' ' || seq", "body", "sealed = 1"},
 }

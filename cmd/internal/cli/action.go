@@ -76,6 +76,7 @@ func (a *app) showAction(x api.Action) {
 		"action", x.ID,
 		"state", x.State,
 		"outcome", x.Outcome,
+		"resolved", x.Resolution,
 		"tool", x.Tool,
 		"target", x.Target,
 		"credential", x.Credential,
