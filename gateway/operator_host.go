@@ -21,38 +21,28 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for what, s := range map[string]string{"name": a.Name, "credential": a.Credential} {
-		if err := checkName(what, s); err != nil {
-			return nil, err
-		}
-	}
-	confirm, err := checkConfirm(a.Confirm)
+	spec, err := hostSpecOf(a)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := snap.Credential(a.Credential)
-	switch {
-	case !ok:
-		return nil, api.Fail("not_found", "there is no credential "+a.Credential+"; add it first with `sp secret add`")
-	case m.Kind != "ssh-key":
-		return nil, api.Fail("invalid_request", "credential: "+a.Credential+" is no ssh-key")
+	m, err := loginCredential(snap, a.Credential)
+	if err != nil {
+		return nil, err
 	}
 	if _, taken := snap.Host(a.Name); taken {
 		return nil, api.Fail("exists", "")
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, enrolLimit)
 	defer cancel()
-	spec := hostSpec{Address: a.Address, User: a.User, Credential: a.Credential, AllowNetwork: a.AllowNetwork, Confirm: confirm}
-	spec.Rules = sshexec.RuleSpec{AllowArgv: a.AllowArgv, AllowShell: a.AllowShell}
 	if spec.HostKeys, err = hostKeys(ctx, a); err != nil {
 		return nil, err
 	}
 	if spec.Rules.Shell, err = g.proveShell(ctx, a.Name, m, spec); err != nil {
 		return nil, err
 	}
-	rules, err := sshexec.ParseRules(encode(spec.Rules))
+	rules, err := hostRules(spec)
 	if err != nil {
-		return nil, api.Fail("invalid_request", err.Error())
+		return nil, err
 	}
 	shown := shownHost(a.Name, spec, rules)
 	_, err = g.alter(r.ctx, func(snap *vault.Snapshot) (alteration, error) {
@@ -75,6 +65,40 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 		return nil, err
 	}
 	return shown, nil
+}
+
+// hostSpecOf checks what an operator says of a host and returns it as kept, but for its keys and its shell.
+func hostSpecOf(a api.HostArgs) (spec hostSpec, err error) {
+	for _, f := range []field{{"name", a.Name}, {"credential", a.Credential}} {
+		if err := checkName(f.key, f.value); err != nil {
+			return spec, err
+		}
+	}
+	spec = hostSpec{Address: a.Address, User: a.User, Credential: a.Credential, AllowNetwork: a.AllowNetwork}
+	spec.Rules = sshexec.RuleSpec{AllowArgv: a.AllowArgv, AllowShell: a.AllowShell}
+	spec.Confirm, err = checkConfirm(a.Confirm)
+	return spec, err
+}
+
+// loginCredential is the credential that a host logs in with.
+func loginCredential(snap *vault.Snapshot, name string) (vault.Meta, error) {
+	m, ok := snap.Credential(name)
+	switch {
+	case !ok:
+		return m, api.Fail("not_found", "there is no credential "+escape(name, 64)+"; add it first with `sp secret add`")
+	case m.Kind != "ssh-key":
+		return m, api.Fail("invalid_request", "credential: "+m.Name+" is no ssh-key")
+	}
+	return m, nil
+}
+
+// hostRules compiles a host's rules.
+func hostRules(spec hostSpec) (sshexec.Rules, error) {
+	rules, err := sshexec.ParseRules(encode(spec.Rules))
+	if err != nil {
+		return rules, api.Fail("invalid_request", err.Error())
+	}
+	return rules, nil
 }
 
 // enrolLimit bounds asking a host for its keys and proving its shell.
@@ -107,20 +131,26 @@ func enrolFault(err error) error {
 	return dialFault(err)
 }
 
-// proveShell logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given
-// quoted arguments.
+// proveShell finds out the shell of a host's account, with the key that the vault holds.
 func (g *Gateway) proveShell(ctx context.Context, target string, m vault.Meta, spec hostSpec) (shell string, err error) {
-	err = g.vault.With(ctx, vault.Ref{Name: m.Name, Version: m.Version}, func(s vault.Secret) error {
-		t := sshexec.Target{Name: target, Address: spec.Address, User: spec.User, HostKeys: spec.HostKeys, AllowNetwork: spec.AllowNetwork, Shell: "exact"}
-		conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Kind: sshexec.AuthKey, Secret: s.Bytes(), Version: m.Version, Run: enrolling})
-		if err != nil {
-			return err
-		}
-		defer g.ssh.Put(conn)
-		shell, err = conn.ProveShell(ctx)
+	err = g.vault.With(ctx, vault.Ref{Name: m.Name, Version: m.Version}, func(s vault.Secret) (err error) {
+		shell, err = g.shellBy(ctx, target, s.Bytes(), m.Version, spec)
 		return err
 	})
-	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == enrolling })
+	return shell, err
+}
+
+// shellBy logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given quoted
+// arguments.
+func (g *Gateway) shellBy(ctx context.Context, target string, key []byte, version uint64, spec hostSpec) (string, error) {
+	t := sshexec.Target{Name: target, Address: spec.Address, User: spec.User, HostKeys: spec.HostKeys, AllowNetwork: spec.AllowNetwork, Shell: "exact"}
+	defer g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == enrolling })
+	conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Kind: sshexec.AuthKey, Secret: key, Version: version, Run: enrolling})
+	if err != nil {
+		return "", dialFault(err)
+	}
+	defer g.ssh.Put(conn)
+	shell, err := conn.ProveShell(ctx)
 	if err != nil {
 		return "", dialFault(err)
 	}

@@ -104,27 +104,44 @@ func changed(was, next settings) []api.Change {
 	return out
 }
 
-// applySettings makes the log follow first, then keeps the settings: what can't be done is not stored. g.authority is held.
-func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes []api.Change, operator string) error {
-	names := make([]string, len(changes))
-	for i, c := range changes {
-		names[i] = c.Setting
+// over is what an apply file is read over: the settings that stand, in memory of their own.
+func (s settings) over() settings {
+	s.Recipients, s.Witness = slices.Clone(s.Recipients), slices.Clone(s.Witness)
+	s.Budgets = s.Budgets.orDefault() // a file may name one of them
+	return s
+}
+
+// prepareSettings makes the log follow first, and returns what is to be recorded: what can't be done is not stored.
+// g.authority is held.
+func (g *Gateway) prepareSettings(ctx context.Context, was, next settings, operator string) ([]event.Event, error) {
+	changes := changed(was, next)
+	if len(changes) == 0 {
+		return nil, nil
 	}
 	all, err := g.sealedTo(ctx, next.Recipients)
 	if err != nil {
-		return err // before anything is changed
+		return nil, err // before anything is changed
 	}
 	if was.AuditMirror != next.AuditMirror {
 		if err := g.log.w.Load().Mirror(next.AuditMirror); err != nil {
-			return api.Fail("invalid_request", "audit_mirror: "+err.Error())
+			return nil, api.Fail("invalid_request", "audit_mirror: "+err.Error())
 		}
 	}
-	evs := []event.Event{event.SettingsChanged{Settings: names, Operator: operator}}
+	evs := []event.Event{event.SettingsChanged{Settings: changedKeys(changes), Operator: operator}}
 	if !slices.Equal(was.Recipients, next.Recipients) {
 		if err := g.changeRecipients(ctx, all); err != nil {
-			return err
+			return nil, err
 		}
 		evs = append(evs, event.LogRecipientsChanged{Recipients: next.Recipients, Operator: operator})
+	}
+	return evs, nil
+}
+
+// applySettings keeps other settings and follows them. g.authority is held.
+func (g *Gateway) applySettings(ctx context.Context, was, next settings, operator string) error {
+	evs, err := g.prepareSettings(ctx, was, next, operator)
+	if err != nil || len(evs) == 0 {
+		return err
 	}
 	err = g.changeVault(ctx, evs, func(ctx context.Context, also []byte) error {
 		return g.vault.SetSetting(ctx, settingsName, encode(next), also)
@@ -132,10 +149,15 @@ func (g *Gateway) applySettings(ctx context.Context, was, next settings, changes
 	if err != nil {
 		return err
 	}
-	g.witnesses.set(next.Witness)
-	g.cards.set(next.Budgets)
-	g.suspends.Store(next.onArtifact() == artifactSuspend)
+	g.obey(next)
 	return nil
+}
+
+// obey makes the gateway follow settings that are stored, in all but its log.
+func (g *Gateway) obey(s settings) {
+	g.witnesses.set(s.Witness)
+	g.cards.set(s.Budgets)
+	g.suspends.Store(s.onArtifact() == artifactSuspend)
 }
 
 // follow makes the log follow the settings and the log's identity, once the vault is open. A mirror that can't be used
@@ -147,9 +169,7 @@ func (g *Gateway) follow(ctx context.Context) error {
 		return err
 	}
 	g.complain("mirror the log", w.Mirror(s.AuditMirror))
-	g.witnesses.set(s.Witness)
-	g.cards.set(s.Budgets)
-	g.suspends.Store(s.onArtifact() == artifactSuspend)
+	g.obey(s)
 	if err := g.followRecipients(ctx, s.Recipients, "settings"); err != nil {
 		return err
 	}

@@ -26,17 +26,39 @@ import (
 	"sallyport/gateway/api"
 )
 
-// apply sends a file to settings/apply.
-func (r *rig) apply(file string, dry bool) ([]api.Change, string) {
+// apply carries a file out, or only plans it.
+func (r *rig) apply(file string, dry bool, values ...string) ([]api.Change, string) {
 	r.t.Helper()
-	salt := make([]byte, 16)
-	sum := sha256.Sum256(append(salt[:16:16], file...))
-	out, err := r.opApply(opRequest{ctx: r.t.Context(), who: "passphrase", salt: salt, value: []byte(file),
-		args: encode(api.ApplyArgs{DryRun: dry, ValueLength: len(file), ValueDigest: sum[:]})})
+	out, err := r.applied(file, dry, values...)
 	if err != nil {
 		return nil, refusalOf(err).Code
 	}
-	return out.([]api.Change), ""
+	return out.Changes, ""
+}
+
+// applied is apply with its whole answer; values are those that the plan wants, in its order.
+func (r *rig) applied(file string, dry bool, values ...string) (api.Applied, error) {
+	r.t.Helper()
+	out, err := r.opPlan(valueOf(r.t.Context(), file, func(n int, digest []byte) any { return api.PlanArgs{ValueLength: n, ValueDigest: digest} }))
+	if err != nil {
+		return api.Applied{}, err
+	}
+	plan := out.(api.Plan)
+	if dry {
+		return api.Applied{Changes: plan.Changes}, nil
+	}
+	a := api.ApplyArgs{Plan: plan.Digest, FileLength: len(file)}
+	for i, v := range values {
+		a.Values = append(a.Values, api.GivenValue{Name: plan.Values[i].Name, Length: len(v)})
+	}
+	out, err = r.opApply(valueOf(r.t.Context(), file+strings.Join(values, ""), func(n int, digest []byte) any {
+		a.ValueLength, a.ValueDigest = n, digest
+		return a
+	}))
+	if err != nil {
+		return api.Applied{}, err
+	}
+	return out.(api.Applied), nil
 }
 
 func TestApply(t *testing.T) {

@@ -86,3 +86,8 @@ func validText(s string) bool {
 
 // actionID is the id whose ULID a record's subject is.
 func actionID(subject [16]byte) string { return "act_" + ulid.ULID(subject).String() }
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

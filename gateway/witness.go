@@ -336,5 +336,5 @@ func (g *Gateway) setWitnesses(r opRequest, change func([]string) ([]string, err
 	if next.Witness, err = change(slices.Clone(was.Witness)); err != nil {
 		return err
 	}
-	return g.applySettings(r.ctx, was, next, changed(was, next), r.who)
+	return g.applySettings(r.ctx, was, next, r.who)
 }

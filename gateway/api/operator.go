@@ -59,7 +59,8 @@ const (
 	PathUnlock            = "vault/unlock"       // {} -> Status
 	PathLock              = "vault/lock"         // {} -> Status
 	PathRelease           = "vault/release"      // ReleaseArgs -> Status; leaves quarantine
-	PathApply             = "settings/apply"     // ApplyArgs + TOML -> []Change
+	PathPlan              = "settings/plan"      // PlanArgs + TOML -> Plan; changes nothing
+	PathApply             = "settings/apply"     // ApplyArgs + TOML + values -> Applied
 	PathStop              = "gateway/stop"       // {} -> {}
 	PathCredentialAdd     = "credential/add"     // CredentialArgs + value -> Credential
 	PathCredentialList    = "credential/list"    // {} -> []Credential
@@ -98,7 +99,7 @@ var Routes = []Route{
 	{Path: PathPassphrase, Proof: true, Value: true}, {Path: PathRekey, Proof: true},
 	{Path: PathBackup, Proof: true}, {Path: PathRestore, Proof: true, File: true}, {Path: PathSlotList},
 	{Path: PathSlotAdd, Proof: true, Value: true}, {Path: PathSlotRemove, Proof: true},
-	{Path: PathRelease, Proof: true}, {Path: PathApply, Proof: true, Value: true},
+	{Path: PathRelease, Proof: true}, {Path: PathPlan, Value: true}, {Path: PathApply, Proof: true, Value: true},
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialShow}, {Path: PathCredentialRemove, Proof: true},
 	{Path: PathCredentialRotate, Proof: true, Value: true}, {Path: PathCredentialRebind, Proof: true},
@@ -147,20 +148,6 @@ type Created struct {
 // has seen, or is gone.
 type ReleaseArgs struct {
 	AcceptLogHead bool `json:"acceptLogHead,omitzero"`
-}
-
-// ApplyArgs of settings/apply; the file (TOML) follows the envelope's line. DryRun only says what would change.
-type ApplyArgs struct {
-	DryRun      bool   `json:"dryRun,omitzero"`
-	ValueLength int    `json:"valueLength"`
-	ValueDigest []byte `json:"valueDigest"` // SHA-256(salt | value)
-}
-
-// Change is one setting that an apply changes; Old and New are shown as TOML values.
-type Change struct {
-	Setting string `json:"setting"`
-	Old     string `json:"old"`
-	New     string `json:"new"`
 }
 
 // WitnessArgs name a C2SP tlog-witness: the URL below which add-checkpoint lies, and its verifier key ("name+hash+base64").

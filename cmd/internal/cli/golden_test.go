@@ -58,6 +58,12 @@ func sample() answers {
 		{URL: "https://witness.example", Name: "witness.example", Size: 17, At: started},
 		{URL: "https://other.example/w", Name: "other.example/w1", Error: hostile},
 	}
+	changes := []api.Change{
+		{Setting: "audit_mirror", Old: `""`, New: `"/mnt/b/audit"`}, {Setting: "recipients", Old: `[]`, New: `["age1pq1` + hostile + `"]`},
+		{Setting: "credentials.github.kind", New: `"bearer"`}, {Setting: "credentials.github.allow", New: `["GET https://a.example/**"]`},
+		{Setting: "credentials.a.b.confirm", Old: `"never"`, New: `"click"`}, {Setting: "credentials.a.b.scrub", New: `"off"`},
+		{Setting: "hosts.web.address", New: `"web:22"`}, {Setting: "hosts.db.allow_argv", Old: `[["df"]]`},
+	}
 	return answers{
 		api.PathStatus: api.Status{Vault: "ready", Version: "v1", PID: 99, Runs: map[string]int{"pending": 1, "active": 2},
 			PendingApprovals: 1, Audit: api.AuditHead{Records: 12, Head: "AAAA"}},
@@ -106,7 +112,8 @@ func sample() answers {
 		api.PathActionList:    []api.Action{done, refused},
 		api.PathActionShow:    refused,
 		api.PathActionResolve: refused,
-		api.PathApply:         []api.Change{{Setting: "audit_mirror", Old: `""`, New: `"/mnt/b/audit"`}, {Setting: "recipients", Old: `[]`, New: `["age1pq1` + hostile + `"]`}},
+		api.PathPlan:          api.Plan{Changes: changes, Values: []api.Wanted{{Name: "github", Kind: "bearer"}}, Logins: []string{"web"}, Ends: []string{"gr_1"}, Digest: "sha256:1"},
+		api.PathApply:         api.Applied{Changes: changes, Ended: api.Ended{Grants: []string{"gr_1"}}},
 		api.PathWitnessAdd:    witnesses,
 		api.PathWitnessList:   witnesses,
 		api.PathWitnessRemove: []api.Witness{},
@@ -186,16 +193,16 @@ func TestGolden(t *testing.T) {
 		"action-json":    {"", []string{"action", "show", act2, "--json"}},
 		"checkpoint":     {"", []string{"audit", "checkpoint"}},
 		"action-resolve": {"", []string{"action", "resolve", act2, "--did-not-happen", "--passphrase-fd", "3"}},
-		"apply":          {"[settings]\n", []string{"apply", "-", "--passphrase-fd", "3"}},
+		"apply":          {"[settings]\n", []string{"apply", "-", "github=fd:4", "--passphrase-fd", "3"}},
 		"apply-dry":      {"", []string{"apply", key, "--dry-run", "--passphrase-fd", "3"}},
-		"apply-json":     {"", []string{"apply", key, "--json", "--passphrase-fd", "3"}},
+		"apply-json":     {"", []string{"apply", key, "github=fd:4", "other=fd:5", "--json", "--passphrase-fd", "3"}},
 		"witness-add":    {"", []string{"audit", "witness", "add", "https://witness.example", "--key", "k", "--passphrase-fd", "3"}},
 		"witness-ls":     {"", []string{"audit", "witness", "ls"}},
 		"witness-json":   {"", []string{"audit", "witness", "ls", "--json"}},
 		"witness-rm":     {"", []string{"audit", "witness", "rm", "https://witness.example", "--passphrase-fd", "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.fds = map[int]string{3: "pass\n"}
+			w.fds = map[int]string{3: "pass\n", 4: "value\n"}
 			out, errs := w.want(0, tt.stdin, tt.args...)
 			got := fmt.Sprintf("stdout:\n%sstderr:\n%s", out, errs)
 			path := filepath.Join("testdata", name+".golden")

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"sallyport/auditlog/event"
+	"sallyport/gateway/api"
+	"sallyport/sshexec"
+)
+
+// hostDraft is a host as a plan makes it.
+type hostDraft struct {
+	name    string
+	spec    hostSpec
+	rules   sshexec.Rules
+	had     *sshHost // nil: the host is new
+	changed []api.Change
+	prove   bool // its shell is not known: it is logged in to
+}
+
+// host takes one of the file's hosts into the plan.
+func (d *draft) host(a api.HostArgs) error {
+	if a.HostKey == "" {
+		return api.Fail("invalid_request", "host_key: missing; a .pub line or known_hosts lines, as the host's owner gives them")
+	}
+	spec, err := hostSpecOf(a)
+	if err != nil {
+		return err
+	}
+	if err := d.loginKey(spec.Credential); err != nil {
+		return err
+	}
+	if spec.HostKeys, err = hostKeys(context.Background(), a); err != nil {
+		return err
+	}
+	h := hostDraft{name: a.Name, spec: spec, prove: true}
+	var was []field
+	if x, ok := d.snap.Host(a.Name); ok {
+		if h.had, err = readHost(x); err != nil {
+			return err
+		}
+		was = hostFields(h.had.spec)
+		// The shell is the account's on that machine: it stands while those do.
+		if o := h.had.spec; o.Address == spec.Address && o.User == spec.User && o.Credential == spec.Credential && slices.Equal(o.HostKeys, spec.HostKeys) {
+			h.prove, h.spec.Rules.Shell = false, o.Rules.Shell
+		}
+	}
+	h.changed = differences("", was, hostFields(h.spec))
+	if len(h.changed) == 0 {
+		return nil
+	}
+	d.changes = append(d.changes, differences("hosts."+a.Name+".", was, hostFields(h.spec))...)
+	if h.rules, err = hostRules(h.spec); err != nil {
+		return err
+	}
+	d.hosts = append(d.hosts, h)
+	return nil
+}
+
+// loginKey refuses a credential that is neither an ssh-key of the vault nor a new one of the file.
+func (d *draft) loginKey(name string) error {
+	if slices.ContainsFunc(d.added, func(c newCredential) bool { return c.meta.Name == name && c.meta.Kind == "ssh-key" }) {
+		return nil
+	}
+	_, err := loginCredential(d.snap, name)
+	return err
+}
+
+// logins lists the hosts that carrying the plan out logs in to.
+func (d *draft) logins() []string {
+	out := []string{}
+	for _, h := range d.hosts {
+		if h.prove {
+			out = append(out, h.name)
+		}
+	}
+	return out
+}
+
+// proveShells finds out the shells that are not known, with the keys of the vault or those that came with the file.
+func (g *Gateway) proveShells(ctx context.Context, d *draft) (err error) {
+	for i := range d.hosts {
+		h := &d.hosts[i]
+		if !h.prove {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, enrolLimit)
+		if j := slices.IndexFunc(d.added, func(c newCredential) bool { return c.meta.Name == h.spec.Credential }); j >= 0 {
+			h.spec.Rules.Shell, err = g.shellBy(one, h.name, d.added[j].value, nextVersion(d.snap), h.spec)
+		} else if m, bad := loginCredential(d.snap, h.spec.Credential); bad != nil {
+			err = bad
+		} else {
+			h.spec.Rules.Shell, err = g.proveShell(one, h.name, m, h.spec)
+		}
+		cancel()
+		if err == nil {
+			h.rules, err = hostRules(h.spec)
+		}
+		if err != nil {
+			return inFile("hosts."+h.name, err)
+		}
+	}
+	return nil
+}
+
+// event is what the log is told of the host.
+func (h *hostDraft) event(operator string) event.Event {
+	s := shownHost(h.name, h.spec, h.rules)
+	if h.had == nil {
+		return event.TargetAdded{Target: h.name, Address: s.Address, Credential: s.Credential, HostKeys: s.HostKeys, Shell: s.Shell, Operator: operator}
+	}
+	return event.TargetChanged{Target: h.name, Address: s.Address, Credential: s.Credential, HostKeys: s.HostKeys, Shell: s.Shell,
+		Changed: changedKeys(h.changed), Operator: operator}
+}
+
+// hostFields are what an apply file says of a host: all but its name, and its shell, which is found out.
+func hostFields(s hostSpec) []field {
+	var out []field
+	for _, f := range fieldsOf(s) {
+		if f.key != "rules" {
+			out = append(out, f)
+		}
+	}
+	for _, f := range fieldsOf(s.Rules) {
+		if f.key != "shell" {
+			out = append(out, f)
+		}
+	}
+	return slices.DeleteFunc(out, func(f field) bool { return f.value == "[]" || f.value == "false" || f.value == `""` })
+}
