@@ -57,7 +57,7 @@ func (g *Gateway) newCard(who caller, p *plan, a *ask) (*card, error) {
 // origin is what was observed of the caller besides its run's agent.
 func (g *Gateway) origin(who caller) api.Origin {
 	r := who.run
-	o := api.Origin{Program: api.ProgramNew, RunOpenedAt: r.opened, Launchers: who.epoch.chain.shown, Drift: who.epoch.drift.Load()}
+	o := api.Origin{Program: api.ProgramNew, RunOpenedAt: r.opened, Chain: who.epoch.chain.key, Launchers: who.epoch.chain.shown, Drift: who.epoch.drift.Load()}
 	if g.past.known(r.owner.facts.ExeDigest) {
 		o.Program = api.ProgramKnown
 	}

@@ -43,6 +43,7 @@ type Origin struct {
 	RunOpenedAt time.Time `json:"runOpenedAt"`
 	Drift       bool      `json:"artifactDrift,omitzero"` // the program that asks was exchanged on disk since it started
 	Others      int       `json:"others,omitzero"`        // other live epochs of the run: this is another connection of it
+	Chain       string    `json:"chain,omitempty"`        // key of its session, to mute
 	Launchers   []Agent   `json:"launchers,omitempty"`    // the process that connected, then upward to the leader of its session
 }
 

@@ -53,8 +53,9 @@ type world struct {
 
 	stdin *os.File // of a process on a terminal, where that is no terminal; nil: /dev/null
 
-	mu    sync.Mutex
-	asked []asked
+	mu     sync.Mutex
+	asked  []asked
+	setenv []string // of sp as a process, besides what it needs
 }
 
 // asked is one command as the operators' door got it.
@@ -215,12 +216,18 @@ func (w *world) last(path string, args any) asked {
 		w.t.Fatalf("the last command is no %s: %+v", path, w.asked)
 	}
 	q := w.asked[len(w.asked)-1]
+	w.decode(q, args)
+	return q
+}
+
+// decode reads a command's args, where they are wanted.
+func (w *world) decode(q asked, args any) {
+	w.t.Helper()
 	if args != nil {
 		if err := json.Unmarshal(q.env.Args, args, json.RejectUnknownMembers(true)); err != nil {
-			w.t.Fatalf("%s: args %s: %v", path, q.env.Args, err)
+			w.t.Fatalf("%s: args %s: %v", q.path, q.env.Args, err)
 		}
 	}
-	return q
 }
 
 // count is how many commands were sent, besides questions for the gateway's state.

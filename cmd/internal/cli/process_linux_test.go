@@ -29,6 +29,7 @@ func (w *world) process(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = []string{roleSP + "=1", home.EnvHome + "=" + w.dir, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append(cmd.Env, w.setenv...)
 	return cmd
 }
 
