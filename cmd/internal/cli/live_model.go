@@ -27,7 +27,7 @@ type liveModel struct {
 	since         time.Time // it is on the screen since then; zero: not yet
 	focus         int       // of answers
 	scroll, page  int       // of the selected card's lines
-	entry         *entry
+	entry         *typing
 	sitting       api.Sitting
 }
 
@@ -46,8 +46,8 @@ type answer struct {
 	ask   string // what is typed first: uses, until
 }
 
-// entry is a line being typed.
-type entry struct {
+// typing is a line being typed.
+type typing struct {
 	ask    string
 	text   []rune
 	hidden bool
@@ -172,7 +172,7 @@ func (m *liveModel) done(msg doneMsg) tea.Cmd {
 
 // passphrase asks for it, to open a sitting and then do what waits for it.
 func (m *liveModel) passphrase(x *intent) {
-	m.entry = &entry{ask: "passphrase, for a sitting of 15 minutes: ", hidden: true, done: func(text string) tea.Cmd { return m.open(text, x) }}
+	m.entry = &typing{ask: "passphrase, for a sitting of 15 minutes: ", hidden: true, done: func(text string) tea.Cmd { return m.open(text, x) }}
 }
 
 func (m *liveModel) press(k tea.KeyPressMsg) tea.Cmd {
@@ -230,7 +230,7 @@ func (m *liveModel) act(k tea.KeyPressMsg) tea.Cmd {
 			return m.mute(c.Origin.Chain, c.Origin.Chain)
 		}
 	case "x":
-		m.entry = &entry{ask: "revoke " + shortID(c.AgentRun) + " for good? type yes: ", done: func(text string) tea.Cmd {
+		m.entry = &typing{ask: "revoke " + shortID(c.AgentRun) + " for good? type yes: ", done: func(text string) tea.Cmd {
 			if text != "yes" {
 				return nil
 			}
@@ -259,7 +259,7 @@ func (m *liveModel) give(c api.Approval, x answer) tea.Cmd {
 	args := api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: x.offer.Scope, AcceptWeak: x.offer.Accept != ""}
 	switch x.ask {
 	case "uses":
-		m.entry = &entry{ask: "how many calls: ", done: func(text string) tea.Cmd {
+		m.entry = &typing{ask: "how many calls: ", done: func(text string) tea.Cmd {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
 				m.note = "that is no number of calls"
@@ -269,7 +269,7 @@ func (m *liveModel) give(c api.Approval, x answer) tea.Cmd {
 			return m.yes(c, args)
 		}}
 	case "until":
-		m.entry = &entry{ask: "how long (30m, 2h): ", done: func(text string) tea.Cmd {
+		m.entry = &typing{ask: "how long (30m, 2h): ", done: func(text string) tea.Cmd {
 			if err := m.scope(&args, text, false); text == "" || err != nil {
 				m.note = "that is no time to come"
 				return nil
