@@ -44,6 +44,7 @@ type actions struct {
 	behindDocs []keptAction               // the same, as documents to seal
 	unresolved map[string]map[string]bool // plan digest or effect key (hex) -> actions
 	kick       chan struct{}
+	watched    map[string]struct{} // jobs on hosts that are being watched
 }
 
 type action struct {
@@ -58,7 +59,7 @@ type action struct {
 }
 
 func newActions() *actions {
-	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1)}
+	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1), watched: map[string]struct{}{}}
 	s.room.left.Store(lineRoom)
 	s.blobRoom.left.Store(blobRoom)
 	return s
@@ -269,6 +270,18 @@ func (s *actions) resolved(id, resolution string) {
 			x.kept.Key = ""
 		}
 	}
+	s.free(id)
+}
+
+// unblock lets go of what an action stood in the way of: its end became known.
+func (s *actions) unblock(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free(id)
+}
+
+// free is unblock's work. mu must be held.
+func (s *actions) free(id string) {
 	for k, ids := range s.unresolved {
 		if delete(ids, id); len(ids) == 0 {
 			delete(s.unresolved, k)

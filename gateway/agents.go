@@ -67,6 +67,7 @@ type agentConn struct {
 	proc  *peer.Process
 	write sync.Mutex
 	blobs *blobs
+	pipes gitPipes
 }
 
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
@@ -86,6 +87,7 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
+	defer a.pipes.close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	places := make(chan struct{}, connWork)
@@ -200,6 +202,10 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) a
 		return a.status(ctx, req.Params)
 	case api.MethodBlob:
 		return a.blob(ctx, req.Params)
+	case api.MethodGit:
+		return a.git(ctx, req.Params)
+	case api.MethodStream:
+		return a.stream(ctx, req.Params)
 	case api.MethodFile:
 		return a.file(ctx, req.Params)
 	case api.MethodCancel:

@@ -28,10 +28,10 @@ func (d *draft) host(a api.HostArgs) error {
 	if err != nil {
 		return err
 	}
-	if err := d.loginKey(spec.Credential); err != nil {
+	if err := d.loginKey(spec); err != nil {
 		return err
 	}
-	if spec.HostKeys, err = hostKeys(context.Background(), a); err != nil {
+	if spec.HostKeys, err = pinned(a); err != nil {
 		return err
 	}
 	h := hostDraft{name: a.Name, spec: spec, prove: true}
@@ -58,13 +58,21 @@ func (d *draft) host(a api.HostArgs) error {
 	return nil
 }
 
-// loginKey refuses a credential that is neither an ssh-key of the vault nor a new one of the file.
-func (d *draft) loginKey(name string) error {
-	if slices.ContainsFunc(d.added, func(c newCredential) bool { return c.meta.Name == name && c.meta.Kind == "ssh-key" }) {
-		return nil
+// loginKey refuses a credential that logs in nowhere; it is one of the vault or a new one of the file.
+func (d *draft) loginKey(spec hostSpec) error {
+	if own := d.own(spec.Credential); own != nil {
+		return mayLogIn(own.meta, spec)
 	}
-	_, err := loginCredential(d.snap, name)
+	_, err := loginCredential(d.snap, spec)
 	return err
+}
+
+// own is a credential that the file brings; nil: none of this name.
+func (d *draft) own(name string) *newCredential {
+	if i := slices.IndexFunc(d.added, func(c newCredential) bool { return c.meta.Name == name }); i >= 0 {
+		return &d.added[i]
+	}
+	return nil
 }
 
 // logins lists the hosts that carrying the plan out logs in to.
@@ -86,13 +94,7 @@ func (g *Gateway) proveShells(ctx context.Context, d *draft) (err error) {
 			continue
 		}
 		one, cancel := context.WithTimeout(ctx, enrolLimit)
-		if j := slices.IndexFunc(d.added, func(c newCredential) bool { return c.meta.Name == h.spec.Credential }); j >= 0 {
-			h.spec.Rules.Shell, err = g.shellBy(one, h.name, d.added[j].value, nextVersion(d.snap), h.spec)
-		} else if m, bad := loginCredential(d.snap, h.spec.Credential); bad != nil {
-			err = bad
-		} else {
-			h.spec.Rules.Shell, err = g.proveShell(one, h.name, m, h.spec)
-		}
+		h.spec.Rules.Shell, err = g.shellOf(one, h.name, h.spec, d.own(h.spec.Credential))
 		cancel()
 		if err == nil {
 			h.rules, err = hostRules(h.spec)

@@ -43,7 +43,7 @@ func offers(t *targets, p *plan, weak bool) []api.Offer {
 
 // reach is all that the tool may do with the credential, not only this call.
 func (p *plan) reach(t *targets) string {
-	if p.tool == api.ToolSSH {
+	if onHost(p.tool) {
 		return p.tool + " with " + p.authz.Credential + ": " + p.hosts(t)
 	}
 	s := fmt.Sprintf("every %s with %s that its rules allow, reads and writes alike", p.tool, p.authz.Credential)

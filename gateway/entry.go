@@ -42,6 +42,15 @@ func entry(a api.CredentialArgs, value []byte) (vault.Meta, []byte, error) {
 	if err != nil {
 		return m, nil, err
 	}
+	switch {
+	case a.Principal == "":
+	case a.Kind != "ssh-ca":
+		return m, nil, api.Fail("invalid_request", "principal: for ssh-ca only")
+	case len(a.Principal) > 128 || !printable(a.Principal) || strings.ContainsAny(a.Principal, ", *"):
+		return m, nil, api.Fail("invalid_request", "principal: one name, at most 128 printable characters")
+	default:
+		m.Rules = encode(loginRules{Principal: a.Principal})
+	}
 	m, kept, err := valued(m, value, a.PassphraseLength)
 	return m, kept, err
 }
@@ -58,12 +67,12 @@ func unvalued(name, kind, account, confirm string, rules api.HTTPRules) (m vault
 	switch {
 	case isHTTP(kind):
 		m.Rules, err = httpRules(kind, rules)
-	case kind == "ssh-key":
+	case logsIn(kind):
 		if f := fieldsOf(rules); len(f) > 0 {
-			err = api.Fail("invalid_request", f[0].key+": an ssh-key has no rules of its own; its hosts have them")
+			err = api.Fail("invalid_request", f[0].key+": an "+kind+" has no rules of its own; its hosts have them")
 		}
 	default:
-		err = api.Fail("invalid_request", "kind: "+strings.Join(httpexec.Kinds(), ", ")+" or ssh-key")
+		err = api.Fail("invalid_request", "kind: "+strings.Join(httpexec.Kinds(), ", ")+", ssh-key, ssh-password or ssh-ca")
 	}
 	return m, err
 }
@@ -102,7 +111,7 @@ func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, err
 	}
 	if isHTTP(m.Kind) {
 		if passphrase != 0 {
-			return m, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key only")
+			return m, nil, api.Fail("invalid_request", "passphraseLength: for ssh-key and ssh-ca only")
 		}
 		rules, err := httpexec.ParseRules(m.Rules)
 		if err != nil {
@@ -113,12 +122,21 @@ func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, err
 		}
 		return m, value, nil
 	}
+	rules := readLoginRules(m)
+	if m.Kind == "ssh-password" {
+		if passphrase != 0 || len(value) > 1024 || len(value) < 8 {
+			return m, nil, api.Fail("invalid_request", "value: a password of 8 to 1,024 bytes; what is shorter could not be masked in answers")
+		}
+		m.Rules = encode(rules)
+		return m, value, nil
+	}
 	key, err := sshexec.ParseKey(value[:n], value[n:])
 	if err != nil {
 		return m, nil, keyFault(err)
 	}
 	kept, err := key.Marshal()
-	m.Rules = encode(sshKeyRules{Public: key.Public()})
+	rules.Public = key.Public()
+	m.Rules = encode(rules)
 	return m, kept, err
 }
 
@@ -141,9 +159,4 @@ func privateOrigin(origin string, networks []string) bool {
 		p, err := netip.ParsePrefix(n)
 		return err == nil && p.Contains(addr)
 	})
-}
-
-// sshKeyRules is what an ssh-key keeps beside its value: the public half, to be shown.
-type sshKeyRules struct {
-	Public string `json:"public"`
 }

@@ -16,7 +16,9 @@ import (
 // says that it can't read it. No reason holds anything of the value.
 
 // multiline tells the kinds whose value is a file of several lines.
-func multiline(kind string) bool { return kind == "ssh-key" || kind == "github-app" || kind == "mtls" }
+func multiline(kind string) bool {
+	return kind == "ssh-key" || kind == "ssh-ca" || kind == "github-app" || kind == "mtls"
+}
 
 // mistaken says what a value is instead of one for a kind; empty: nothing that is known.
 func mistaken(kind string, value []byte) string {
@@ -77,7 +79,7 @@ func otherDocument(kind string, b []byte) string {
 			return "a Google service account's key file, which no kind takes: its tokens are signed anew for each service; use an API key or a token"
 		}
 		switch kind {
-		case "sigv4", "oauth2", "header", "basic", "query", "cookie", "path":
+		case "sigv4", "oauth2", "header", "basic", "query", "cookie", "path", "ssh-password":
 			return "" // their own parsers decide; a password may begin so
 		}
 		return "a JSON document; kind " + kind + " takes " + taken(kind)
@@ -92,15 +94,18 @@ func otherDocument(kind string, b []byte) string {
 	case label == "CERTIFICATE" || label == "CERTIFICATE REQUEST":
 		return "a certificate, which is no secret; kind " + kind + " takes " + taken(kind)
 	case !multiline(kind):
-		return "a PEM file; kind " + kind + " takes " + taken(kind) + ", and keys are for ssh-key, github-app and mtls"
+		return "a PEM file; kind " + kind + " takes " + taken(kind) + ", and keys are for ssh-key, ssh-ca, github-app and mtls"
 	}
 	return ""
 }
 
 // taken says in words what a kind's value is.
 func taken(kind string) string {
-	if kind == "ssh-key" {
+	switch kind {
+	case "ssh-key", "ssh-ca":
 		return "a private key in OpenSSH, PKCS#8 or PEM form"
+	case "ssh-password":
+		return "the account's password"
 	}
 	return httpexec.ValueFormat(kind)
 }

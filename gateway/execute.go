@@ -11,9 +11,7 @@ import (
 
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
-	"sallyport/gateway/scrub"
 	"sallyport/httpexec"
-	"sallyport/sshexec"
 	"sallyport/vault"
 )
 
@@ -56,12 +54,12 @@ func (o *outcome) event(a api.Action) event.ToolFinished {
 // execute lends the plaintext to one executor for the length of one callback. It runs past the gate only.
 func (g *Gateway) execute(c *call, p *plan) outcome {
 	var out outcome
-	err := g.vault.With(c.ctx, p.secret, func(s vault.Secret) error {
-		if p.tool == api.ToolSSH {
-			return g.executeSSH(c, p, s, &out)
-		}
-		return g.executeHTTP(c, p, s, &out)
-	})
+	var err error
+	if onHost(p.tool) {
+		err = g.executeHost(c, p, &out)
+	} else {
+		err = g.vault.With(c.ctx, p.secret, func(s vault.Secret) error { return g.executeHTTP(c, p, s, &out) })
+	}
 	switch {
 	case err == nil:
 	case out.word != "":
@@ -116,63 +114,6 @@ func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) er
 	return errors.Join(err, ferr)
 }
 
-// dialFault is why an SSH connection was not made, in safe words.
-func dialFault(err error) *api.Error {
-	if e, ok := errors.AsType[*sshexec.DialError](err); ok {
-		return api.Fail(e.Reason, e.Detail)
-	}
-	return api.Fail("dial_failed", "")
-}
-
-func (g *Gateway) executeSSH(c *call, p *plan, s vault.Secret, out *outcome) error {
-	ctx, cancel := context.WithTimeout(c.ctx, p.ssh.Timeout())
-	defer cancel()
-	dial, stop := joined(ctx, c.dial)
-	defer stop()
-	conn, err := g.ssh.Dial(dial, p.host.target, sshexec.Auth{Kind: sshexec.AuthKey, Secret: s.Bytes(), Version: p.secret.Version, Run: p.run})
-	if err != nil {
-		e := dialFault(err)
-		word := "not_sent"
-		if e.Code == "address_refused" {
-			word = "denied"
-		}
-		out.settled(word, e.Code, e.Reason)
-		return nil
-	}
-	defer g.ssh.Put(conn)
-	set := scrub.New(s.Bytes())
-	stdout, stderr := &stream{}, &stream{}
-	g.acts.show(c.id, &streams{out: stdout, err: stderr})
-	ow, ew := set.Writer(stdout), set.Writer(stderr)
-	r, err := conn.Run(ctx, p.ssh, p.host.match, ow, ew)
-	for _, w := range []*scrub.Writer{ow, ew} {
-		hits, werr := w.Close(r.Complete())
-		out.reflected += hits
-		err = errors.Join(err, werr)
-	}
-	out.settled(r.Outcome.String(), r.Reason, r.Detail)
-	out.received = stdout.count() + stderr.count()
-	if out.reflected > 0 {
-		out.flags = append(out.flags, "reflected")
-	}
-	if stdout.over() || stderr.over() || r.Truncated {
-		out.flags = append(out.flags, "output_truncated")
-	}
-	if r.PipesHeld {
-		out.flags = append(out.flags, "pipes_held")
-	}
-	if r.Outcome == sshexec.Confirmed || r.Outcome == sshexec.FailedRemote {
-		res := api.SSHResult{ExitStatus: r.ExitStatus, Stdout: text(stdout.bytes()), Stderr: text(stderr.bytes())}
-		if r.Signal != "" {
-			res.Signal, out.signal = &r.Signal, r.Signal
-		} else {
-			out.exit = &r.ExitStatus
-		}
-		out.result = encode(res)
-	}
-	return err
-}
-
 // joined is a context that ends with either.
 func joined(ctx, other context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -208,10 +149,10 @@ func (p *plan) effectHash() []byte {
 	return sum[:]
 }
 
-// bytesOut is the size of what the caller supplied: a body, or a command's stdin.
+// bytesOut is the size of what the caller supplied: a body, a command's stdin, a file.
 func (p *plan) bytesOut() int64 {
-	if p.tool == api.ToolSSH {
-		return int64(len(p.ssh.Stdin()))
+	if onHost(p.tool) {
+		return int64(len(p.host.supplied()))
 	}
 	return int64(len(p.http.Body()))
 }

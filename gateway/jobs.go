@@ -42,7 +42,13 @@ func askOf(verb string, of api.Action) parsed {
 
 // hasJob tells whether there is a job to ask for.
 func hasJob(a api.Action) bool {
-	return a.JobID != "" && (a.Outcome == "accepted" || a.Outcome == "cancel_requested" || a.Outcome == "cancel_unconfirmed")
+	switch a.Outcome {
+	case "accepted", "cancel_requested", "cancel_unconfirmed":
+		return a.JobID != ""
+	case "sent_unconfirmed":
+		return a.JobID != "" && a.State != api.Done // its id was known before it was sent
+	}
+	return false
 }
 
 // bindJob resolves a request about a job against the rules as they are now.
@@ -53,7 +59,7 @@ func (p *plan) bindJob(t *targets) {
 	case of.Tool == api.ToolHTTP:
 		p.bindHTTPJob(t, of)
 	default:
-		p.unbound(authz.TargetUnknown, "jobs of "+of.Tool+" can't be asked for")
+		p.bindHostJob(t, of)
 	}
 }
 
@@ -83,22 +89,23 @@ func (p *plan) bindHTTPJob(t *targets, of api.Action) {
 	p.effectKey = strings.Join([]string{c.meta.Name, q.Method(), q.Origin(), q.Path()}, "\n")
 }
 
-// answeredJob is what the answer to a request says of the job; empty where it changes nothing. That a service took a
-// cancellation is no proof that the work has stopped.
-func answeredJob(ask *jobAsk, asked api.Action) string {
-	if ask.verb != askCancel {
-		return ""
-	}
-	switch asked.Outcome {
-	case "sent_unconfirmed":
-		return "cancel_unconfirmed"
-	case "confirmed":
+// answeredJob is what the answer to a request says of the job; the zero value where it changes nothing. That a service took
+// a cancellation is no proof that the work has stopped.
+func answeredJob(ask *jobAsk, asked api.Action) jobChange {
+	switch {
+	case ask.verb != askCancel:
+		return jobChange{}
+	case onHost(ask.of.Tool):
+		return cancelledJob(asked)
+	case asked.Outcome == "sent_unconfirmed":
+		return jobChange{outcome: "cancel_unconfirmed"}
+	case asked.Outcome == "confirmed":
 		var r api.HTTPResult
 		if json.Unmarshal(asked.Result, &r) == nil && r.Status >= 200 && r.Status <= 299 {
-			return "cancel_requested"
+			return jobChange{outcome: "cancel_requested"}
 		}
 	}
-	return ""
+	return jobChange{}
 }
 
 // askJob walks a request about a job for its own run, and shows the first action with what was found out. wait bounds
@@ -136,9 +143,9 @@ func (g *Gateway) operateJob(r opRequest, verb string, of api.Action) (api.Actio
 
 // learn makes what an answer says of a job the first action's outcome.
 func (g *Gateway) learn(ask *jobAsk, asked api.Action) {
-	if word := answeredJob(ask, asked); word != "" {
-		ctx := context.WithoutCancel(g.life)
-		g.complain("record a job's change", g.changeJob(ctx, ask.of.ID, jobChange{outcome: word, asked: asked.ID}))
+	if ch := answeredJob(ask, asked); ch.outcome != "" {
+		ch.asked = asked.ID
+		g.complain("record a job's change", g.changeJob(context.WithoutCancel(g.life), ask.of.ID, ch))
 	}
 }
 
@@ -158,6 +165,8 @@ type jobChange struct {
 	exit    *int
 	signal  string
 	result  []byte // what the action answers from now on; nil: as before
+	flags   []string
+	hits    int    // secrets masked in the result
 	asked   string // the action that asked, if one did
 }
 
@@ -170,10 +179,10 @@ func (g *Gateway) changeJob(ctx context.Context, id string, ch jobChange) error 
 		return err
 	}
 	a := &k.Doc
-	if a.Outcome == ch.outcome && !ch.ended {
+	if a.Outcome == ch.outcome && !ch.ended || ch.ended && onHost(a.Tool) && a.State == api.Done {
 		return nil
 	}
-	a.Outcome = ch.outcome
+	a.Outcome, a.Flags, a.ReflectedCount = ch.outcome, append(a.Flags, ch.flags...), a.ReflectedCount+ch.hits
 	if ch.ended {
 		a.State, a.FinishedAt = api.Done, now().Wall
 	}
@@ -190,6 +199,9 @@ func (g *Gateway) changeJob(ctx context.Context, id string, ch jobChange) error 
 	g.acts.intended(hold, g.log.head().Seq+1) // the applied position waits for the row
 	seq, err := g.log.append(ctx, auditlog.Entry{Kind: auditlog.Note, Subject: event.Subject(id), Body: event.Encode(ev), Own: g.sealOwn(o)})
 	g.acts.changed(hold, k, seq, err == nil)
+	if err == nil && ch.outcome != "sent_unconfirmed" {
+		g.acts.unblock(id)
+	}
 	return err
 }
 

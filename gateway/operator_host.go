@@ -25,7 +25,7 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := loginCredential(snap, a.Credential)
+	m, err := loginCredential(snap, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +34,7 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, enrolLimit)
 	defer cancel()
-	if spec.HostKeys, err = hostKeys(ctx, a); err != nil {
-		return nil, err
-	}
-	if spec.Rules.Shell, err = g.proveShell(ctx, a.Name, m, spec); err != nil {
+	if err := g.meet(ctx, a, &spec); err != nil {
 		return nil, err
 	}
 	rules, err := hostRules(spec)
@@ -75,21 +72,33 @@ func hostSpecOf(a api.HostArgs) (spec hostSpec, err error) {
 		}
 	}
 	spec = hostSpec{Address: a.Address, User: a.User, Credential: a.Credential, AllowNetwork: a.AllowNetwork}
-	spec.Rules = sshexec.RuleSpec{AllowArgv: a.AllowArgv, AllowShell: a.AllowShell}
+	spec.Jump, spec.Prompt = a.Jump, a.Prompt
+	spec.Rules = sshexec.RuleSpec{AllowArgv: a.AllowArgv, AllowShell: a.AllowShell, AllowUpload: a.AllowUpload, AllowDownload: a.AllowDownload,
+		AllowGit: a.AllowGit, GitRules: a.GitRules}
+	if err := sshexec.ParsePrompt(a.Prompt); err != nil {
+		return spec, requestFault(err)
+	}
 	spec.Confirm, err = checkConfirm(a.Confirm)
 	return spec, err
 }
 
 // loginCredential is the credential that a host logs in with.
-func loginCredential(snap *vault.Snapshot, name string) (vault.Meta, error) {
-	m, ok := snap.Credential(name)
-	switch {
-	case !ok:
-		return m, api.Fail("not_found", "there is no credential "+escape(name, 64)+"; add it first with `sp secret add`")
-	case m.Kind != "ssh-key":
-		return m, api.Fail("invalid_request", "credential: "+m.Name+" is no ssh-key")
+func loginCredential(snap *vault.Snapshot, spec hostSpec) (vault.Meta, error) {
+	m, ok := snap.Credential(spec.Credential)
+	if !ok {
+		return m, api.Fail("not_found", "there is no credential "+escape(spec.Credential, 64)+"; add it first with `sp secret add`")
 	}
-	return m, nil
+	return m, mayLogIn(m, spec)
+}
+
+func mayLogIn(m vault.Meta, spec hostSpec) error {
+	switch {
+	case !logsIn(m.Kind):
+		return api.Fail("invalid_request", "credential: "+m.Name+" is no ssh-key, ssh-password or ssh-ca")
+	case m.Kind == "ssh-password" && len(spec.Rules.AllowGit) > 0:
+		return api.Fail("invalid_request", "allowGit: git's bytes can't be searched for a password that the host knows; use an ssh-key or ssh-ca")
+	}
+	return nil
 }
 
 // hostRules compiles a host's rules.
@@ -104,23 +113,34 @@ func hostRules(spec hostSpec) (sshexec.Rules, error) {
 // enrolLimit bounds asking a host for its keys and proving its shell.
 const enrolLimit = 15 * time.Second
 
-// hostKeys are the pins: from the operator's file, or all that the host offers now.
-func hostKeys(ctx context.Context, a api.HostArgs) ([]string, error) {
-	if a.Enrol == (a.HostKey != "") {
-		return nil, api.Fail("invalid_request", "give hostKey, or enrol, and not both")
-	}
-	if a.Enrol {
-		keys, err := sshexec.Enrol(ctx, a.Address, a.AllowNetwork)
-		if err != nil {
-			return nil, enrolFault(err)
-		}
-		return keys, nil
-	}
+// pinned are the host keys of the operator's file.
+func pinned(a api.HostArgs) ([]string, error) {
 	keys, err := sshexec.ParseHostKeys([]byte(a.HostKey), a.Address)
 	if err != nil {
 		return nil, api.Fail("invalid_request", "hostKey: "+err.Error())
 	}
 	return keys, nil
+}
+
+// meet finds a new host's keys (the operator's, or all that it offers now) and its shell.
+func (g *Gateway) meet(ctx context.Context, a api.HostArgs, spec *hostSpec) (err error) {
+	if a.Enrol == (a.HostKey != "") {
+		return api.Fail("invalid_request", "give hostKey, or enrol, and not both")
+	}
+	if !a.Enrol {
+		spec.HostKeys, err = pinned(a)
+	} else {
+		err = g.approach(ctx, a.Name, *spec, nil, func(t sshexec.Target, auth sshexec.Auth) (err error) {
+			if spec.HostKeys, err = sshexec.Enrol(ctx, t, auth); err != nil {
+				return enrolFault(err)
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		spec.Rules.Shell, err = g.shellOf(ctx, a.Name, *spec, nil)
+	}
+	return err
 }
 
 // enrolFault is why a host's keys could not be asked for.
@@ -131,37 +151,53 @@ func enrolFault(err error) error {
 	return dialFault(err)
 }
 
-// proveShell finds out the shell of a host's account, with the key that the vault holds.
-func (g *Gateway) proveShell(ctx context.Context, target string, m vault.Meta, spec hostSpec) (shell string, err error) {
-	err = g.vault.With(ctx, vault.Ref{Name: m.Name, Version: m.Version}, func(s vault.Secret) (err error) {
-		shell, err = g.shellBy(ctx, target, s.Bytes(), m.Version, spec)
-		return err
+// shellOf logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given quoted
+// arguments.
+func (g *Gateway) shellOf(ctx context.Context, name string, spec hostSpec, own *newCredential) (shell string, err error) {
+	err = g.approach(ctx, name, spec, own, func(t sshexec.Target, auth sshexec.Auth) error {
+		conn, err := g.ssh.Dial(ctx, t, auth)
+		if err != nil {
+			return dialFault(err)
+		}
+		defer g.ssh.Put(conn)
+		if shell, err = conn.ProveShell(ctx); err != nil {
+			return dialFault(err)
+		}
+		return nil
 	})
 	return shell, err
 }
 
-// shellBy logs in once and sends awkward bytes round: only a shell that brings them back unchanged may be given quoted
-// arguments.
-func (g *Gateway) shellBy(ctx context.Context, target string, key []byte, version uint64, spec hostSpec) (string, error) {
-	t := sshexec.Target{Name: target, Address: spec.Address, User: spec.User, HostKeys: spec.HostKeys, AllowNetwork: spec.AllowNetwork, Shell: "exact"}
+// approach lends what logs in to a host that is not stored yet. own is its credential where that is not stored either.
+func (g *Gateway) approach(ctx context.Context, name string, spec hostSpec, own *newCredential, use func(sshexec.Target, sshexec.Auth) error) error {
+	t := g.targets()
+	if t == nil {
+		return g.ready()
+	}
+	var meta *vault.Meta
+	if own != nil {
+		meta = &own.meta
+	}
+	w, _, why := t.wayTo(name, &sshHost{spec: spec}, meta)
+	if why != "" {
+		return api.Fail("invalid_request", "jump: "+why)
+	}
+	w.target.Shell = "exact"
 	defer g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == enrolling })
-	conn, err := g.ssh.Dial(ctx, t, sshexec.Auth{Kind: sshexec.AuthKey, Secret: key, Version: version, Run: enrolling})
-	if err != nil {
-		return "", dialFault(err)
+	action := newID("act_")
+	if own == nil {
+		return g.lent(ctx, w.logins, action, enrolling, func(a *sshexec.Auth, _ [][]byte) error { return use(w.target, *a) })
 	}
-	defer g.ssh.Put(conn)
-	shell, err := conn.ProveShell(ctx)
-	if err != nil {
-		return "", dialFault(err)
-	}
-	return shell, nil
+	return g.lent(ctx, w.logins[1:], action, enrolling, func(via *sshexec.Auth, _ [][]byte) error {
+		return use(w.target, w.logins[0].auth(own.value, action, enrolling, via))
+	})
 }
 
 // enrolling stands where a run's id does in the pool's key: no run's call gets this connection.
 const enrolling = "enrolling"
 
 func shownHost(name string, spec hostSpec, rules sshexec.Rules) api.Host {
-	h := api.Host{Name: name, Address: spec.Address, User: spec.User, Credential: spec.Credential, HostKeys: []string{}, Shell: spec.Rules.Shell, Rules: rules.Strings()}
+	h := api.Host{Name: name, Jump: spec.Jump, Address: spec.Address, User: spec.User, Credential: spec.Credential, HostKeys: []string{}, Shell: spec.Rules.Shell, Rules: rules.Strings()}
 	for _, k := range spec.HostKeys {
 		kind, _, _ := strings.Cut(k, " ")
 		if f, err := sshexec.Fingerprint(k); err == nil {
@@ -220,6 +256,11 @@ func (g *Gateway) opTargetRemove(r opRequest) (any, error) {
 		h, ok := snap.Host(a.Name)
 		if !ok {
 			return alteration{}, noHost(a.Name)
+		}
+		for _, other := range snap.Hosts() {
+			if x, err := readHost(other); err == nil && x.spec.Jump == a.Name {
+				return alteration{}, api.Fail("in_use", "host "+other.Name+" is reached through it; remove that one first")
+			}
 		}
 		var credential string
 		if x, err := readHost(h); err == nil { // one that can't be read can still be removed

@@ -85,9 +85,12 @@ func shownCredential(m vault.Meta) api.Credential {
 		}
 		return c
 	}
-	var k sshKeyRules
-	if json.Unmarshal(m.Rules, &k) == nil {
-		c.Rules = []string{k.Public}
+	k := readLoginRules(m)
+	if k.Public != "" {
+		c.Rules = append(c.Rules, k.Public)
+	}
+	if k.Principal != "" {
+		c.Rules = append(c.Rules, "principal "+k.Principal)
 	}
 	return c
 }

@@ -149,6 +149,9 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outcome) api.Action {
 	a.State, a.FinishedAt, a.Outcome, a.Flags, a.ReflectedCount = api.Done, now().Wall, out.word, out.flags, out.reflected
 	a.Error, a.Result, a.JobID = out.fail, out.result, out.job
+	if a.State = standing(a.Tool, a.Outcome, a.JobID); a.State != api.Done {
+		a.FinishedAt = time.Time{}
+	}
 	if a.Error != nil {
 		a.Error.Action = a.ID
 	}
@@ -164,6 +167,9 @@ func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outco
 	g.leave(who.run, c)
 	g.settle(c.ctx, who.run)
 	g.reflected(who.epoch, out.reflected)
+	if a.State != api.Done {
+		g.watchJob(a.ID)
+	}
 	return a
 }
 

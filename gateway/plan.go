@@ -26,7 +26,7 @@ type parsed struct {
 	narrow string // http_request's credential
 	key    string // the caller's idempotency key
 	http   httpexec.Request
-	ssh    sshexec.Command
+	host   hostAsk
 	job    *jobAsk    // a request about a remote job; nil for every other
 	reason string     // the agent's own words, escaped
 	fault  *api.Error // rung 0
@@ -38,7 +38,7 @@ type plan struct {
 	authz     authz.Request
 	secret    vault.Ref
 	httpMatch httpexec.Match
-	host      sshBinding
+	way       way
 	detail    string // why it is not bound, for the caller
 	operation string // method and path, or the command's class
 	summary   string // the exact action, for the card
@@ -46,13 +46,6 @@ type plan struct {
 	digest    [32]byte
 	run       string // whose it is; part of the key an API is sent
 	effectKey string // credential, method, path: what an unresolved write makes ask
-}
-
-// sshBinding is a command's host and the rule that allows it.
-type sshBinding struct {
-	match   sshexec.Match
-	target  sshexec.Target
-	version uint64 // the host's row
 }
 
 // parse reads a call strictly, with no vault and no I/O. A fault stays in the value: it is denied on rung 0 like any other.
@@ -72,8 +65,10 @@ func parseWith(r api.ActionRequest, blob func(ref string) ([]byte, *api.Error)) 
 		q.fault = api.Fail("invalid_request", fmt.Sprintf("waitSeconds: 0 to %d", api.WaitLimit))
 	case r.Tool == api.ToolHTTP:
 		q.parseHTTP(r.Args, blob)
-	case r.Tool == api.ToolSSH:
+	case r.Tool == api.ToolSSH, r.Tool == api.ToolJob:
 		q.parseSSH(r.Args)
+	case r.Tool == api.ToolUpload, r.Tool == api.ToolDownload:
+		q.parseTransfer(r.Args, blob)
 	default:
 		q.fault = api.Fail("unknown_tool", "")
 		q.tool = escape(r.Tool, 64)
@@ -106,22 +101,6 @@ func (q *parsed) parseHTTP(args []byte, blob func(ref string) ([]byte, *api.Erro
 	q.http = req
 }
 
-func (q *parsed) parseSSH(args []byte) {
-	var a api.SSHArgs
-	if q.fault = decode(args, &a); q.fault != nil {
-		return
-	}
-	q.target = a.Target
-	cmd, err := sshexec.ParseCommand(sshexec.Input{Argv: a.Argv, Shell: a.Shell, Stdin: []byte(a.Stdin), TimeoutSeconds: a.TimeoutSeconds})
-	switch {
-	case err != nil:
-		q.fault = requestFault(err)
-	case a.Target == "":
-		q.fault = api.Fail("invalid_request", "target: name one that list_targets shows")
-	}
-	q.ssh = cmd
-}
-
 // requestFault turns an executor's refusal of a request into the table's.
 func requestFault(err error) *api.Error {
 	if e, ok := errors.AsType[*httpexec.RequestError](err); ok {
@@ -144,8 +123,8 @@ func bind(q parsed, t *targets) *plan {
 		p.detail = q.fault.Reason
 	case q.job != nil:
 		p.bindJob(t)
-	case q.tool == api.ToolSSH:
-		p.bindSSH(t)
+	case onHost(q.tool):
+		p.bindHost(t)
 	default:
 		p.bindHTTP(t)
 	}
@@ -208,34 +187,6 @@ func (p *plan) bindHTTP(t *targets) {
 	}
 }
 
-func (p *plan) bindSSH(t *targets) {
-	p.operation = p.ssh.Class()
-	p.authz.Effect = authz.Write // what a command does can't be read off its words
-	p.summary = shownSSH(p.target, p.ssh)
-	if t == nil {
-		return
-	}
-	h, ok := t.hosts[p.target]
-	if !ok {
-		p.unbound(authz.TargetUnknown, "")
-		return
-	}
-	m, err := h.rules.Match(p.ssh)
-	if err != nil {
-		p.unbound(authz.RuleMismatch, requestFault(err).Reason)
-		return
-	}
-	meta, ok := t.snap.Credential(h.spec.Credential)
-	if !ok {
-		p.unbound(authz.RuleMismatch, "the host's credential is gone")
-		return
-	}
-	p.bound(meta, stricter(meta.Confirm, h.spec.Confirm), p.target)
-	p.authz.AlwaysAsk = m.Ask()
-	p.host = sshBinding{match: m, target: h.target(p.target), version: h.version}
-	p.effectKey = strings.Join([]string{meta.Name, p.target, p.ssh.Line()}, "\n")
-}
-
 // bound notes the one credential and rule that a request resolved to.
 func (p *plan) bound(m vault.Meta, confirm, target string) {
 	p.secret = vault.Ref{Name: m.Name, Version: m.Version}
@@ -258,12 +209,12 @@ func (p *plan) sum() [32]byte {
 	put([]byte(p.authz.Target))
 	put([]byte(p.authz.Credential))
 	put(binary.BigEndian.AppendUint64(nil, p.authz.Version))
-	put(binary.BigEndian.AppendUint64(nil, p.host.version))
+	p.way.sum(put)
 	if p.fault == nil && p.tool == api.ToolHTTP {
 		put(p.http.Canonical())
 	}
-	if p.fault == nil && p.tool == api.ToolSSH {
-		put(p.ssh.Canonical())
+	if p.fault == nil && onHost(p.tool) && p.job == nil {
+		put(p.host.canonical(p.tool))
 	}
 	if p.job != nil {
 		put([]byte(p.job.verb + " " + p.job.of.ID))
@@ -277,11 +228,7 @@ func (p *plan) current(s *vault.Snapshot) bool {
 	if !ok || m.Version != p.secret.Version {
 		return false
 	}
-	if p.tool != api.ToolSSH {
-		return true
-	}
-	h, ok := s.Host(p.target)
-	return ok && h.Version == p.host.version
+	return p.way.current(s)
 }
 
 // gaps are the questions of 04 that this channel leaves open, told on each write's card.
@@ -290,7 +237,11 @@ func (p *plan) gaps() []string {
 	case p.authz.Effect == authz.Read:
 		return nil
 	case p.tool == api.ToolSSH:
-		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it"}
+		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it: a job can be"}
+	case p.tool == api.ToolUpload, p.tool == api.ToolJob:
+		return nil
+	case p.tool == api.ToolGit:
+		return []string{"whether a push rewrites history can't be seen before it is sent: that only the host can refuse"}
 	}
 	return []string{"if the answer is lost, the write may have happened; look it up at the service before sending it again"}
 }

@@ -9,7 +9,6 @@ import (
 
 	"sallyport/gateway/api"
 	"sallyport/httpexec"
-	"sallyport/sshexec"
 )
 
 // What the card says of an action: all that decides its effect. Whatever is too long to be shown is said to be there,
@@ -22,8 +21,11 @@ const (
 
 // preview is what the log keeps of a call beside its digest: no body, no header value, no value of a query.
 func (p *plan) preview() string {
-	if p.tool == api.ToolSSH {
-		return cut(p.ssh.Line(), previewLimit)
+	if onHost(p.tool) {
+		if p.job != nil {
+			return cut(p.operation, previewLimit)
+		}
+		return cut(p.host.line(p.tool), previewLimit)
 	}
 	line := p.http.Method() + " " + p.http.Origin() + p.http.Path()
 	if n := len(p.http.Body()); n > 0 {
@@ -57,16 +59,23 @@ func shownHTTP(q httpexec.Request) string {
 	return b.String()
 }
 
-// shownSSH is a command as the login shell gets it, and what it is fed.
-func shownSSH(target string, c sshexec.Command) string {
+// shownSSH is what is asked of a host: a command as the login shell gets it and what it is fed, a file, a repository.
+func shownSSH(tool, target string, a hostAsk) string {
 	var b strings.Builder
-	line := c.Line()
-	b.WriteString(escape("ssh "+target+": "+line, shownLine))
+	line, what := a.line(tool), "ssh "
+	if tool == api.ToolJob {
+		what = "job on "
+	}
+	b.WriteString(escape(what+target+": "+line, shownLine))
 	if len(line) > shownLine/2 { // escaped it may have been cut
 		fmt.Fprintf(&b, "\ncommand: %d bytes, sha256:%x", len(line), sha256.Sum256([]byte(line)))
 	}
-	if len(c.Stdin()) > 0 {
-		b.WriteString("\n" + shownData("stdin", c.Stdin()))
+	if data := a.supplied(); len(data) > 0 {
+		name := "stdin"
+		if tool == api.ToolUpload {
+			name = "file"
+		}
+		b.WriteString("\n" + shownData(name, data))
 	}
 	return b.String()
 }

@@ -28,7 +28,7 @@ func TestCardTellsAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shownSSH("web", c)
+		return shownSSH(api.ToolSSH, "web", hostAsk{cmd: c})
 	}
 	const url = "https://api.example.com/x"
 	for name, card := range map[string]string{
@@ -67,7 +67,7 @@ func TestCardTextIsInert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, card := range []string{shownHTTP(q), shownSSH("web", c), escape(evil, 4096)} {
+	for _, card := range []string{shownHTTP(q), shownSSH(api.ToolSSH, "web", hostAsk{cmd: c}), escape(evil, 4096)} {
 		for l := range strings.SplitSeq(card, "\n") {
 			if strings.HasPrefix(l, "header X") {
 				t.Errorf("the agent wrote a line of the card: %q", l)

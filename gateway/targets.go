@@ -35,6 +35,8 @@ type hostSpec struct {
 	HostKeys     []string         `json:"hostKeys"`
 	AllowNetwork []string         `json:"allowNetwork"`
 	Confirm      string           `json:"confirm"`
+	Jump         string           `json:"jump,omitempty"`   // another host, through which it is reached
+	Prompt       string           `json:"prompt,omitempty"` // what asks for the password; empty: sshexec.DefaultPrompt
 	Rules        sshexec.RuleSpec `json:"rules"`
 }
 

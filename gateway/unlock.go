@@ -217,14 +217,18 @@ func (g *Gateway) redoRecord(row *store.Action, r auditlog.Record, o own) error 
 	}
 	row.Run, row.Epoch = o.Run, o.Epoch
 	doc := api.Action{ID: row.ID, AgentRun: o.Run, ExecutionEpoch: o.Epoch, Tool: o.Tool, Target: o.Target, Credential: o.Cred,
-		State: api.Done, Outcome: "sent_unconfirmed", StartedAt: row.Started, FinishedAt: row.Finished}
+		Outcome: "sent_unconfirmed", StartedAt: row.Started, FinishedAt: row.Finished}
 	if r.Kind == auditlog.Result {
 		row.Outcome, doc.Outcome = o.Outcome, o.Outcome
 	} else {
 		doc.Error = api.Fail("gateway_restarted", "")
 		doc.Error.Action = row.ID
 	}
-	doc.JobID = o.Job
+	if doc.JobID = o.Job; o.Tool == api.ToolJob && r.Kind == auditlog.Intent {
+		doc.JobID = hostJob(row.ID) // it may have started: its id finds it
+	}
+	row.State = standing(o.Tool, row.Outcome, doc.JobID)
+	doc.State = row.State
 	row.Unresolved = row.Outcome == "sent_unconfirmed" && !o.Read
 	return g.sealKept(row, keptAction{Doc: doc, Digest: o.Digest, EffectKey: o.EffectKey, Key: o.Key})
 }

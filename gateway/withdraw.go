@@ -140,17 +140,17 @@ func lostRows(lost []loss) func(*store.Tx) error {
 // dropPools closes the connections that were opened with the credentials, and those of the hosts that log in with them.
 func (g *Gateway) dropPools(names func(string) bool) {
 	g.http.Drop(func(k httpexec.PoolKey) bool { return names(k.Credential) })
-	snap := g.vault.Snapshot()
-	if snap == nil {
+	t := g.targets()
+	if t == nil {
 		return // locked meanwhile, which drops all
 	}
 	g.ssh.Drop(func(k sshexec.PoolKey) bool {
-		h, ok := snap.Host(k.Target)
+		h, ok := t.hosts[k.Target]
 		if !ok {
 			return k.Run != enrolling // a host that is gone
 		}
-		x, err := readHost(h)
-		return err != nil || names(x.spec.Credential)
+		w, _, why := t.wayTo(k.Target, h, nil)
+		return why != "" || slices.ContainsFunc(w.logins, func(l login) bool { return names(l.secret.Name) })
 	})
 }
 

@@ -141,7 +141,7 @@ func TestAddressRefused(t *testing.T) {
 	if dialReason(err) != "address_refused" || b.host.Opened() != 0 {
 		t.Fatalf("%v, %d connections", err, b.host.Opened())
 	}
-	if _, err := sshexec.Enrol(t.Context(), b.host.Addr(), []string{"10.0.0.0/8"}); dialReason(err) != "address_refused" {
+	if _, err := sshexec.Enrol(t.Context(), sshexec.Target{Address: b.host.Addr(), AllowNetwork: []string{"10.0.0.0/8"}}, sshexec.Auth{}); dialReason(err) != "address_refused" {
 		t.Errorf("enrol: %v", err)
 	}
 }

@@ -11,25 +11,26 @@ import (
 
 var errSeen = errors.New("key seen")
 
-// Enrol asks the host at address (HOST:PORT) for every host key it offers, one
-// connection a type and never an authentication. allow: CIDRs as in Target. The
-// whole takes DialTimeout at most. The keys come in authorized_keys form, each
-// proven by a signature; whose they are is for the operator to compare. Errors:
-// *RequestError for the arguments, else *DialError.
-func Enrol(ctx context.Context, address string, allow []string) ([]string, error) {
-	d, err := planAddress(address, allow)
+// Enrol asks the host at t.Address, through t.Via where there is one, for every host key it offers: one connection a
+// type and never an authentication with the host itself. Of t only Address, AllowNetwork and Via are looked at, of a only
+// Via. The whole takes DialTimeout at most. The keys come in authorized_keys form, each proven by a signature; whose they
+// are is for the operator to compare. Errors: *RequestError for the arguments, else *DialError.
+func Enrol(ctx context.Context, t Target, a Auth) ([]string, error) {
+	d, err := planAddress(t.Address, t.AllowNetwork)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	var keys []ssh.PublicKey
-	for _, t := range hostKeyTypes() {
-		k, peer, err := d.show(ctx, t)
+	for _, kind := range hostKeyTypes() {
+		k, peer, err := t.show(ctx, a, d, kind)
 		if err != nil {
 			return nil, err
 		}
-		d.host = peer // all keys from one and the same machine
+		if t.Via == nil {
+			d.host = peer // all keys from one and the same machine
+		}
 		if k != nil && checkHostKey(k) == nil {
 			keys = append(keys, k)
 		}
@@ -41,11 +42,20 @@ func Enrol(ctx context.Context, address string, allow []string) ([]string, error
 }
 
 // show gets the host's key of one type, nil if it has none, and the address asked.
-func (d dialPlan) show(ctx context.Context, keyType string) (ssh.PublicKey, string, error) {
-	tcp, err := d.connect(ctx, systemLookup)
+func (t Target) show(ctx context.Context, a Auth, d dialPlan, keyType string) (ssh.PublicKey, string, error) {
+	var tcp net.Conn
+	var below *tunnel
+	var err error
+	if t.Via == nil {
+		tcp, err = d.connect(ctx, systemLookup)
+	} else {
+		below, err = t.through(ctx, a, d, systemLookup)
+		tcp = below
+	}
 	if err != nil {
 		return nil, "", err
 	}
+	defer below.wait()
 	peer, err := netip.ParseAddrPort(tcp.RemoteAddr().String())
 	if err != nil {
 		_ = tcp.Close()

@@ -34,6 +34,21 @@ const (
 	JobLost                    // the supervisor is gone and left no exit status: killed, or the host was restarted
 )
 
+// String gives the word used in answers.
+func (s JobState) String() string {
+	switch s {
+	case JobNone:
+		return "none"
+	case JobRunning:
+		return "running"
+	case JobEnded:
+		return "ended"
+	case JobLost:
+		return "lost"
+	}
+	return "unknown"
+}
+
 // Job is what is known about a job.
 type Job struct {
 	State      JobState

@@ -316,7 +316,7 @@ func TestCancelOnAFrozenNetwork(t *testing.T) {
 
 func TestEnrol(t *testing.T) {
 	b := newBed(t, sshtest.Options{KeyTypes: []string{"rsa", "ecdsa", "ed25519"}}, sshexec.PoolOptions{})
-	keys, err := sshexec.Enrol(t.Context(), b.host.Addr(), []string{"127.0.0.0/8"})
+	keys, err := sshexec.Enrol(t.Context(), sshexec.Target{Address: b.host.Addr(), AllowNetwork: []string{"127.0.0.0/8"}}, sshexec.Auth{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,11 +334,11 @@ func TestEnrol(t *testing.T) {
 	silent := newBed(t, sshtest.Options{Fault: sshtest.Silent}, sshexec.PoolOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := sshexec.Enrol(ctx, silent.host.Addr(), []string{"127.0.0.0/8"}); dialReason(err) != "deadline" {
+	if _, err := sshexec.Enrol(ctx, sshexec.Target{Address: silent.host.Addr(), AllowNetwork: []string{"127.0.0.0/8"}}, sshexec.Auth{}); dialReason(err) != "deadline" {
 		t.Errorf("silent: %v", err)
 	}
 	var bad *sshexec.RequestError
-	if _, err := sshexec.Enrol(t.Context(), "host", nil); !errors.As(err, &bad) {
+	if _, err := sshexec.Enrol(t.Context(), sshexec.Target{Address: "host", AllowNetwork: nil}, sshexec.Auth{}); !errors.As(err, &bad) {
 		t.Errorf("no port: %v", err)
 	}
 }

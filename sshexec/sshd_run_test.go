@@ -20,7 +20,7 @@ import (
 
 func TestSSHDHostKeys(t *testing.T) {
 	s := startSSHD(t, nil, "")
-	keys, err := sshexec.Enrol(t.Context(), s.target.Address, s.target.AllowNetwork)
+	keys, err := sshexec.Enrol(t.Context(), sshexec.Target{Address: s.target.Address, AllowNetwork: s.target.AllowNetwork}, sshexec.Auth{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,12 +45,18 @@ const (
 	MethodFile    = "file"    // FileRequest -> FilePart
 	MethodTargets = "targets" // {} -> []Target
 	MethodSession = "session" // {} -> Session
+	MethodGit     = "git"     // GitArgs -> Action, running once the host serves it
+	MethodStream  = "stream"  // StreamRequest -> StreamPart
 )
 
 // Tools a call may name.
 const (
-	ToolHTTP = "http_request" // args HTTPArgs, result HTTPResult
-	ToolSSH  = "ssh_exec"     // args SSHArgs, result SSHResult
+	ToolHTTP     = "http_request" // args HTTPArgs, result HTTPResult
+	ToolSSH      = "ssh_exec"     // args SSHArgs, result SSHResult
+	ToolJob      = "job_start"    // args SSHArgs; accepted at first, SSHResult when it has ended
+	ToolUpload   = "ssh_upload"   // args TransferArgs, result TransferResult
+	ToolDownload = "ssh_download" // args TransferArgs, result TransferResult
+	ToolGit      = "git"          // by MethodGit alone
 )
 
 // ActionRequest are the params of a call. WaitSeconds (0..WaitLimit) is how long to wait before answering "pending"; zero means WaitLimit.
@@ -144,6 +150,58 @@ type SSHArgs struct {
 	Shell          string   `json:"shell,omitempty"`
 	Stdin          string   `json:"stdin,omitempty"`
 	TimeoutSeconds int      `json:"timeoutSeconds,omitzero"`
+}
+
+// TransferArgs are ssh_upload's and ssh_download's. Path is on the host, absolute. An upload's bytes are a Blob's; Mode is
+// octal, 0600 where it is empty.
+type TransferArgs struct {
+	Target  string `json:"target"`
+	Path    string `json:"path"`
+	BodyRef string `json:"bodyRef,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+}
+
+// TransferResult is a file that was moved. Digest is "sha256:" and hex. A download's bytes are in Body, or, over 1 MiB, in
+// the file of the action BodyFile names.
+type TransferResult struct {
+	Path         string  `json:"path"`
+	Size         int64   `json:"size"`
+	Digest       string  `json:"digest"`
+	Body         string  `json:"body,omitempty"`
+	BodyEncoding string  `json:"bodyEncoding,omitempty"`
+	BodyFile     *string `json:"bodyFile,omitempty"`
+}
+
+// JobResult answers a request about a job on a host. State is none, running, ended, lost or unknown; Proof says that no
+// process of it lives.
+type JobResult struct {
+	State      string `json:"state"`
+	ExitStatus *int   `json:"exitStatus,omitempty"`
+	Cancelled  bool   `json:"cancelled,omitzero"`
+	Proof      bool   `json:"proof,omitzero"`
+	Detail     string `json:"detail,omitempty"`
+}
+
+// GitArgs are MethodGit's params: what git gave its ssh command behind the host, and GIT_PROTOCOL's value.
+type GitArgs struct {
+	Target   string   `json:"target"`
+	Argv     []string `json:"argv"`
+	Protocol string   `json:"protocol,omitempty"`
+}
+
+// StreamRequest moves bytes of a git action of this connection: Data and EOF go to the host; Read asks for what came.
+type StreamRequest struct {
+	Action string `json:"action"`
+	Data   []byte `json:"data,omitempty"` // base64
+	EOF    bool   `json:"eof,omitzero"`
+	Read   bool   `json:"read,omitzero"`
+}
+
+// StreamPart answers a Read: what the host wrote, and EOF after the last of it.
+type StreamPart struct {
+	Data []byte `json:"data,omitempty"` // stdout
+	Err  []byte `json:"err,omitempty"`  // stderr
+	EOF  bool   `json:"eof,omitzero"`
 }
 
 // SSHResult is what came back, scrubbed. Signal is set when the remote process was killed by one.

@@ -89,5 +89,6 @@ type HostShown struct {
 	AllowArgv    [][]string `json:"allowArgv"`
 	AllowShell   bool       `json:"allowShell"`
 	PinnedKeys   []string   `json:"pinnedKeys"`
+	Prompt       string     `json:"prompt,omitempty"`
 	Grants       []string   `json:"grants"`
 }

@@ -201,9 +201,10 @@ type CredentialArgs struct {
 	Account          string    `json:"account,omitempty"`
 	Confirm          string    `json:"confirm,omitempty"` // never (default), click
 	Rules            HTTPRules `json:"rules,omitzero"`    // http kinds only
+	Principal        string    `json:"principal,omitempty"` // ssh-ca: whom certificates are for; empty: the host's user
 	ValueLength      int       `json:"valueLength"`
 	ValueDigest      []byte    `json:"valueDigest"`                // SHA-256(salt | value)
-	PassphraseLength int       `json:"passphraseLength,omitempty"` // ssh-key: the value's last bytes are the key file's passphrase
+	PassphraseLength int       `json:"passphraseLength,omitempty"` // ssh-key, ssh-ca: the value's last bytes are the key file's passphrase
 }
 
 // Preset is what is known of a service; Rules are those of its usual site.
@@ -250,12 +251,25 @@ type HostArgs struct {
 	AllowArgv    [][]string `json:"allowArgv,omitempty"`
 	AllowShell   bool       `json:"allowShell,omitzero"`
 	Confirm      string     `json:"confirm,omitempty"`
+	HostExtras
+}
+
+// HostExtras are a host's less common settings: its jump host, what its password prompt looks like (RE2, matched as a
+// whole), folders for files, and git.
+type HostExtras struct {
+	Jump          string   `json:"jump,omitempty"`
+	Prompt        string   `json:"prompt,omitempty"`
+	AllowUpload   []string `json:"allowUpload,omitempty"`
+	AllowDownload []string `json:"allowDownload,omitempty"`
+	AllowGit      []string `json:"allowGit,omitempty"`
+	GitRules      []string `json:"gitRules,omitempty"`
 }
 
 // Host is an SSH target. HostKeys are "SHA256:… ssh-ed25519" lines; Shell is posix or exact.
 type Host struct {
 	Name       string   `json:"name"`
 	Address    string   `json:"address"`
+	Jump       string   `json:"jump,omitempty"` // the host through which it is reached
 	User       string   `json:"user"`
 	Credential string   `json:"credential"`
 	HostKeys   []string `json:"hostKeys"`

@@ -1,0 +1,267 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/scrub"
+	"sallyport/sshexec"
+)
+
+// A job on a host outlives its connection, its run and this process. Its action stays "running" until the gateway, which
+// looks again and again while the vault is open, has found the job's exit status; that looking is part of the job's own
+// life, so only what it finds is recorded. A cancellation is a call of its own.
+
+// When a watched job is looked at.
+const (
+	jobFirstLook = 500 * time.Millisecond
+	jobLastLook  = 30 * time.Second // the pause grows up to this
+	jobLimit     = 40 * time.Second // one request about a job, login included
+)
+
+// standing is the state of an action that has this outcome: a job on a host runs on, and may run where its start had no
+// answer.
+func standing(tool, outcome, job string) string {
+	if tool == api.ToolJob && job != "" && (outcome == "accepted" || outcome == "sent_unconfirmed") {
+		return api.Running
+	}
+	return api.Done
+}
+
+// hostJob is a job's id on its host: the action's ULID.
+func hostJob(action string) string { return strings.TrimPrefix(action, "act_") }
+
+// startJob starts what the plan asks. Its id is known beforehand, so that a start whose answer is lost can be looked up.
+func (g *Gateway) startJob(ctx context.Context, c *call, p *plan, conn *sshexec.Conn, out *outcome) error {
+	r, err := conn.StartJob(ctx, hostJob(c.id), p.host.cmd, p.way.match)
+	out.hostSettled(r)
+	if r.Sent {
+		out.job = hostJob(c.id)
+	}
+	return err
+}
+
+// bindHostJob resolves a request about a job. The rule that let it start is not asked again: what is sent holds nothing of
+// the agent's but the id.
+func (p *plan) bindHostJob(t *targets, of api.Action) {
+	p.target, p.authz.Target, p.authz.Effect = of.Target, of.Target, authz.Read
+	if p.job.verb == askCancel {
+		p.authz.Effect = authz.Write
+	}
+	if t == nil {
+		return
+	}
+	h, ok := t.hosts[of.Target]
+	if !ok {
+		p.unbound(authz.TargetUnknown, "the host is gone")
+		return
+	}
+	p.operation = p.job.verb + " of job " + of.JobID
+	p.summary = "ssh " + escape(of.Target, 64) + ": " + p.operation + "\nthe job that action " + of.ID + " started"
+	if p.login(t, h) {
+		p.effectKey = strings.Join([]string{p.secret.Name, of.Target, p.operation}, "\n")
+	}
+}
+
+// askHostJob does what the plan asks of a job.
+func (g *Gateway) askHostJob(ctx context.Context, p *plan, conn *sshexec.Conn, out *outcome) error {
+	var j sshexec.Job
+	var err error
+	if p.job.verb == askCancel {
+		j, err = conn.CancelJob(ctx, p.job.of.JobID)
+	} else {
+		j, err = conn.JobStatus(ctx, p.job.of.JobID, 0, 0, io.Discard, io.Discard)
+	}
+	if e, ok := errors.AsType[*sshexec.DialError](err); ok {
+		out.settled("sent_unconfirmed", "", e.Detail)
+		return nil
+	}
+	out.settled("confirmed", "", "")
+	out.result = encode(shownJob(j))
+	return err
+}
+
+func shownJob(j sshexec.Job) api.JobResult {
+	r := api.JobResult{State: j.State.String(), Cancelled: j.Cancel, Proof: j.Proof, Detail: j.Detail}
+	if j.State == sshexec.JobEnded {
+		r.ExitStatus = &j.ExitStatus
+	}
+	return r
+}
+
+// cancelledJob is what the answer to a cancellation says of the job.
+func cancelledJob(asked api.Action) jobChange {
+	var r api.JobResult
+	switch {
+	case asked.Outcome == "sent_unconfirmed":
+		return jobChange{outcome: "cancel_unconfirmed"}
+	case asked.Outcome != "confirmed" || json.Unmarshal(asked.Result, &r) != nil:
+		return jobChange{}
+	case r.Proof && r.Cancelled:
+		return jobChange{outcome: "cancelled", ended: true, exit: r.ExitStatus}
+	case r.Proof, r.State == sshexec.JobNone.String():
+		return jobChange{} // it had ended before, or never began: the watch tells
+	}
+	return jobChange{outcome: "cancel_unconfirmed"}
+}
+
+// watchJob follows a job until its end is known and recorded, the vault is closed, or nothing can be asked any more. Only
+// one watch of an action runs.
+func (g *Gateway) watchJob(id string) {
+	g.acts.mu.Lock()
+	_, watched := g.acts.watched[id]
+	g.acts.watched[id] = struct{}{}
+	g.acts.mu.Unlock()
+	if watched {
+		return
+	}
+	g.task(func() {
+		defer func() {
+			g.acts.mu.Lock()
+			defer g.acts.mu.Unlock()
+			delete(g.acts.watched, id)
+		}()
+		w := &jobWatch{out: &stream{}, err: &stream{}}
+		for pause := jobFirstLook; ; pause = min(pause*3/2, jobLastLook) {
+			t := time.NewTimer(pause)
+			select {
+			case <-t.C:
+			case <-g.life.Done():
+				t.Stop()
+				return
+			}
+			if g.ready() != nil {
+				return // the next unlock watches again
+			}
+			of, ok := g.find(g.life, id)
+			if !ok || of.State == api.Done || of.JobID == "" {
+				return
+			}
+			if g.lookAtJob(of, w) {
+				return
+			}
+		}
+	})
+}
+
+// jobWatch is what a watch has read of a job's outputs.
+type jobWatch struct {
+	out, err *stream
+	read     [2]int64 // bytes of each on the host
+	ow, ew   *scrub.Writer
+}
+
+// lookAtJob asks once, and records an end. True: there is nothing more to see.
+func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
+	p := bind(askOf(askStatus, of), g.targets())
+	if !p.authz.Bound {
+		g.cfg.Log.Warn("a job can't be watched any more", "action", of.ID, "reason", p.detail)
+		return true
+	}
+	c := &call{id: newID("act_"), epoch: &epoch{run: g.operator}, left: make(chan struct{})}
+	c.ctx, c.cancel = context.WithTimeout(g.life, jobLimit)
+	c.dial, c.cancelDial = context.WithCancel(c.ctx)
+	if g.admit(c) != nil {
+		c.cancel()
+		return true
+	}
+	defer g.leave(g.operator, c)
+	if !g.passes(c, p) {
+		return false
+	}
+	var j sshexec.Job
+	err := g.lent(c.ctx, p.way.logins, of.ID, watching, func(a *sshexec.Auth, secrets [][]byte) error {
+		dial, stop := joined(c.ctx, c.dial)
+		defer stop()
+		conn, err := g.ssh.Dial(dial, p.way.target, *a)
+		if err != nil {
+			return err
+		}
+		defer g.ssh.Put(conn)
+		if w.ow == nil {
+			set := scrub.New(secrets...)
+			w.ow, w.ew = set.Writer(w.out), set.Writer(w.err)
+			g.acts.show(of.ID, &streams{out: w.out, err: w.err})
+		}
+		for {
+			var now sshexec.Job
+			out, errw := &counter{w: w.ow}, &counter{w: w.ew}
+			if now, err = conn.JobStatus(c.ctx, of.JobID, w.read[0], w.read[1], out, errw); err != nil {
+				return err
+			}
+			j = now
+			w.read[0], w.read[1] = w.read[0]+out.n, w.read[1]+errw.n
+			if out.n == 0 && errw.n == 0 {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return false // asked again later: that nothing answers says nothing about the job
+	}
+	ch, known := w.end(of, j)
+	if !known {
+		return false
+	}
+	ctx := context.WithoutCancel(g.life)
+	if err := g.changeJob(ctx, of.ID, ch); err != nil {
+		g.complain("record a job's change", err)
+		return false
+	}
+	return ch.ended
+}
+
+// watching stands where a run's id does in the pool's key: a job is looked at also after its run was revoked.
+const watching = "watching"
+
+// jobAppears is how long a start without an answer may take to show on its host.
+const jobAppears = time.Minute
+
+// end is what the host's word makes of the action. A command that left something holding its outputs has ended all the same.
+func (w *jobWatch) end(of api.Action, j sshexec.Job) (jobChange, bool) {
+	switch {
+	case j.State == sshexec.JobEnded:
+	case j.State == sshexec.JobLost, j.State == sshexec.JobNone && now().Wall.Sub(of.StartedAt) > jobAppears:
+		return jobChange{outcome: "sent_unconfirmed", ended: true}, true
+	case j.State == sshexec.JobRunning && of.Outcome == "sent_unconfirmed":
+		return jobChange{outcome: "accepted"}, true
+	default:
+		return jobChange{}, false
+	}
+	hits := 0
+	for _, x := range []*scrub.Writer{w.ow, w.ew} {
+		n, _ := x.Close(j.Complete && !j.Truncated) // a stream of ours takes everything
+		hits += n
+	}
+	ch := jobChange{outcome: "confirmed", ended: true, exit: &j.ExitStatus, hits: hits}
+	if j.Cancel {
+		ch.outcome = "cancel_unconfirmed" // it ended; that nothing of it lives was not shown
+	}
+	if j.Truncated {
+		ch.flags = append(ch.flags, "output_truncated")
+	}
+	if !j.Complete {
+		ch.flags = append(ch.flags, "pipes_held")
+	}
+	ch.result = encode(api.SSHResult{ExitStatus: j.ExitStatus, Stdout: text(w.out.bytes()), Stderr: text(w.err.bytes())})
+	return ch, true
+}
+
+// counter counts what passes.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
