@@ -200,7 +200,7 @@ func (g *Gateway) changeJob(ctx context.Context, id string, ch jobChange) error 
 	seq, err := g.log.append(ctx, auditlog.Entry{Kind: auditlog.Note, Subject: event.Subject(id), Body: event.Encode(ev), Own: g.sealOwn(o)})
 	g.acts.changed(hold, k, seq, err == nil)
 	if err == nil && ch.outcome != "sent_unconfirmed" {
-		g.acts.resolved(id, "")
+		g.acts.unblock(id)
 	}
 	return err
 }
