@@ -147,7 +147,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 		"the host's key":        {edit(h.HostKeys()[0], other), []string{key, token, login}, "host_key_changed", "hosts.web"},
 		"the host's user":       {edit(`"deploy"`, `"root"`), []string{key, token, login}, "dial_failed", "hosts.web"},
 		"an unknown credential": {edit(`credential = "login"`, `credential = "nobody"`), []string{key, token, login}, "not_found", "hosts.web"},
-		"an HTTP credential":    {edit(`credential = "login"`, `credential = "api"`), []string{key, token, login}, "not_found", "hosts.web"},
+		"an HTTP credential":    {edit(`credential = "login"`, `credential = "api"`), []string{key, token, login}, "invalid_request", "hosts.web"},
 		"a bad rule":            {edit("GET https://api.example.com/**", "GET api.example.com"), nil, "invalid_request", "credentials.api: allow[0]"},
 		"an unknown key":        {edit("allow_header", "allow_headers"), nil, "invalid_request", `credentials.api: unknown key "allow_headers"`},
 		"a JSON name":           {edit("allow_header", "allowHeader"), nil, "invalid_request", `unknown key "allowHeader"`},
