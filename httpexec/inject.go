@@ -121,9 +121,13 @@ func (s Spec) sign(req *http.Request, q Request, secret []byte, set *scrub.Set) 
 	if s.Service == "s3" {
 		req.Header.Set("X-Amz-Content-Sha256", payload)
 	}
+	path := req.URL.Opaque
+	if s.Service == "s3" {
+		path = s3Path(path)
+	}
 	// The signer reads the path out of //host/path.
 	signed := &http.Request{Method: req.Method, Host: req.Host, Header: req.Header, ContentLength: req.ContentLength,
-		URL: &url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Opaque: "//" + req.URL.Host + req.URL.Opaque, RawQuery: req.URL.RawQuery}}
+		URL: &url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Opaque: "//" + req.URL.Host + path, RawQuery: req.URL.RawQuery}}
 	// Empty would be signed and is not sent.
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Del("User-Agent")
@@ -142,4 +146,17 @@ func (s Spec) sign(req *http.Request, q Request, secret []byte, set *scrub.Set) 
 		set.Add([]byte(signature))
 	}
 	return nil
+}
+
+// s3Path is a canonical path as S3 signs it: what RFC 3986 leaves unescaped in a path, S3 escapes there too.
+func s3Path(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; unreserved(c) || c == '/' || c == '%' {
+			b.WriteByte(c)
+		} else {
+			writeEscape(&b, c)
+		}
+	}
+	return b.String()
 }

@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,9 @@ func TestSigV4(t *testing.T) {
 					again.Header[http.CanonicalHeaderKey(n)] = r.Header.Values(n)
 				}
 			}
+			if service == "s3" {
+				again.URL = &url.URL{Host: r.Host, Opaque: "//" + r.Host + s3Path(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
+			}
 			err = v4.NewSigner().SignHTTP(context.Background(), creds, again, hex.EncodeToString(sum[:]), service, "eu-west-1", at, func(o *v4.SignerOptions) {
 				o.DisableURIPathEscaping = service == "s3"
 			})
@@ -227,13 +231,24 @@ func TestSigV4(t *testing.T) {
 // certificate makes one for a name, signed by its parent or by itself; pem holds it and its key.
 func certificate(t testing.TB, name string, ends time.Time, parent *tls.Certificate) (tls.Certificate, string) {
 	t.Helper()
+	return issue(t, name, nil, ends, parent)
+}
+
+// serverCertificate is one for a host's name.
+func serverCertificate(t testing.TB, host string, parent *tls.Certificate) (tls.Certificate, string) {
+	t.Helper()
+	return issue(t, host, []string{host}, time.Now().Add(time.Hour), parent)
+}
+
+func issue(t testing.TB, name string, hosts []string, ends time.Time, parent *tls.Certificate) (tls.Certificate, string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-time.Hour), NotAfter: ends,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: parent == nil}
+		BasicConstraintsValid: true, IsCA: parent == nil, DNSNames: hosts}
 	by, signer := tmpl, any(key)
 	if parent != nil {
 		by, signer = parent.Leaf, parent.PrivateKey
