@@ -257,7 +257,7 @@ func (g *Gateway) callsOf(ctx context.Context, run string) ([]api.Action, error)
 	var out []api.Action
 	for _, a := range g.acts.list(run) {
 		if !a.StartedAt.IsZero() {
-			seen[a.ID] = true
+			seen[a.ID], a.Result = true, nil // what came back is no part of who did what
 			out = append(out, a)
 		}
 	}

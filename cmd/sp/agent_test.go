@@ -22,7 +22,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// agentMain is an agent in a process of its own: `agent sp …`, `agent mcp STEPS`, `agent raw LINES`.
+// agentMain is an agent in a process of its own: `agent sp …`, `agent mcp STEPS`, `agent raw LINES`,
+// `agent crash TOOL ARGS`.
 func agentMain(args []string) int {
 	if len(args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: agent sp ARG… | mcp FILE | raw FILE")
@@ -34,6 +35,10 @@ func agentMain(args []string) int {
 	switch args[0] {
 	case "mcp":
 		err = agentMCP(ctx, args[1])
+	case "crash":
+		err = agentCrash(args[1], args[2])
+	case "survive":
+		err = agentSurvive(args[1], args[2])
 	case "raw":
 		err = agentRaw(args[1])
 	default:

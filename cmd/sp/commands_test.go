@@ -115,18 +115,18 @@ func cmdMkfifo(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(syscall.Mkfifo(path, 0o600))
 		f, err := os.OpenFile(path, os.O_RDWR, 0) // held open, so that a word waits for its reader
 		ts.Check(err)
-		p.fifos[name] = f
+		p.fifos[path] = f
 		ts.Defer(func() { f.Close() })
 	}
 }
 
 func cmdTell(ts *testscript.TestScript, neg bool, args []string) {
-	_, err := partsOf(ts).fifos[args[0]].Write([]byte{'\n'})
+	_, err := partsOf(ts).fifos[ts.MkAbs(args[0])].Write([]byte{'\n'})
 	ts.Check(err)
 }
 
 func cmdHear(ts *testscript.TestScript, neg bool, args []string) {
-	f := partsOf(ts).fifos[args[0]]
+	f := partsOf(ts).fifos[ts.MkAbs(args[0])]
 	ts.Check(f.SetReadDeadline(time.Now().Add(patience)))
 	if _, err := f.Read(make([]byte, 1)); err != nil {
 		ts.Fatalf("hear %s: %v", args[0], err)

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 //	approve [FLAG…]              waits for the one card and says yes to it
 //	exec agent sp ARG…           sp below an agent of its own
 //	exec agent mcp FILE          an MCP client over `sp mcp`; FILE is its steps
+//	exec agent crash TOOL ARGS   a client to be killed, whose shim outlives it
 //	exec agent raw FILE          lines for agent.sock, as they stand
 //	upstream NAME                an HTTPS service on loopback: $NAME is its address, NAME.pem its certificate
 //	arrived NAME PATH            waits until it was asked for PATH

@@ -188,6 +188,10 @@ func noAnswer(err error) error {
 	if errors.As(err, &n) {
 		return n.err
 	}
+	var s halted
+	if errors.As(err, &s) {
+		return s.refusal()
+	}
 	return api.Fail("gateway_unreachable", "the gateway did not answer; it may have done it: look before you repeat it")
 }
 
@@ -201,7 +205,7 @@ func operatorTransport(h home.Home) http.RoundTripper {
 			if err != nil {
 				return nil, notDialled{unreachable(err)}
 			}
-			return conn, nil
+			return look(conn), nil
 		},
 	}
 }

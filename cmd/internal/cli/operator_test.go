@@ -410,7 +410,7 @@ func TestRevokeSilence(t *testing.T) {
 	if exit := run(t.Context(), v, []string{"run", "revoke", run1}); exit != 0 {
 		t.Errorf("exit %d", exit)
 	}
-	contains(t, "stderr", said.String(), "kill -9")
+	contains(t, "stderr", said.String(), "--force")
 	contains(t, "stdout", out.String(), "is revoked", act2)
 }
 

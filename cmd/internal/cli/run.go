@@ -15,9 +15,6 @@ import (
 // runPrefix starts the id of every run.
 const runPrefix = "run_"
 
-// silence is how long a revocation may take before sp says what else helps.
-const silence = 2 * time.Second
-
 func (a *app) runs() *cobra.Command {
 	return group("run", "The agent runs: one live instance of a client each", a.runList(), a.runShow(), a.runRevoke(), a.runContain())
 }
@@ -90,37 +87,6 @@ func classWords(c *api.CallClasses) string {
 		return ""
 	}
 	return fmt.Sprintf("%d before the client was lost, %d uncertain, %d after the revocation (and %d refused)", c.Before, c.Uncertain, c.After, c.Refused)
-}
-
-func (a *app) runRevoke() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "revoke RUN",
-		Short: "End a run's authority, now and for good",
-		Long: `End a run's authority, now and for good. After it returned no write of a request of
-that run begins; what had already left is listed, as it ended. Needs no proof.`,
-		Args: exactly("RUN"),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		late := time.AfterFunc(silence, func() {
-			a.say("sp: no answer from the gateway after %s\n  next: if it stays silent, end it with `kill -9`: a dead gateway lets nothing through", silence)
-		})
-		defer late.Stop()
-		id, err := a.runID(cmd.Context(), words[0])
-		if err != nil {
-			return err
-		}
-		var r api.Revoked
-		if err := a.do(cmd.Context(), api.PathRunRevoke, nil, api.IDArgs{ID: id}, nil, &r); err != nil {
-			return err
-		}
-		if asJSON {
-			return a.document(r)
-		}
-		return a.showRevoked(r)
-	}
-	return cmd
 }
 
 func (a *app) showRevoked(r api.Revoked) error {
