@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,6 +38,14 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/long" {
 		w.Write(bytes.Repeat([]byte("0123456789abcdef"), 1<<17)) // 2 MiB
+		return
+	}
+	if r.URL.Path == "/user" { // as GitHub's: who the token belongs to
+		if r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		io.WriteString(w, `{"login":"octocat","token":"`+r.Header.Get("Authorization")+`"}`)
 		return
 	}
 	httpbin.New().ServeHTTP(w, r)
