@@ -66,11 +66,15 @@ func (c *Client) SendFile(ctx context.Context, path string) (ref string, err err
 	return c.Send(ctx, f)
 }
 
-// SaveBody writes the body of an HTTP result to a new file, private to the caller, and returns its length. A file that is
+// SaveBody writes the body of an HTTP result, or a downloaded file, to a new file, private to the caller, and returns its length. A file that is
 // there already is refused.
 func (c *Client) SaveBody(ctx context.Context, x api.Action, path string) (n int64, err error) {
-	var r api.HTTPResult
-	if x.Tool != api.ToolHTTP || json.Unmarshal(x.Result, &r) != nil {
+	var r struct { // what both results say of it
+		Body         string  `json:"body"`
+		BodyEncoding string  `json:"bodyEncoding"`
+		BodyFile     *string `json:"bodyFile"`
+	}
+	if x.Tool != api.ToolHTTP && x.Tool != api.ToolDownload || json.Unmarshal(x.Result, &r) != nil {
 		return 0, api.Fail("invalid_request", "the result of action "+x.ID+" has no body")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

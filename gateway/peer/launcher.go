@@ -36,7 +36,7 @@ func launches(exe string, args []string) bool {
 var (
 	shells   = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "ksh93", "mksh", "yash", "fish", "csh", "tcsh", "rbash"}
 	wrappers = []string{"env", "npx", "npm", "pnpm", "yarn", "bunx", "uv", "uvx", "pipx", "nohup", "nice", "ionice", "setsid", "timeout",
-		"stdbuf", "chrt", "taskset", "setpriv", "sudo", "doas", "tini", "dumb-init", "bwrap", "unshare", "xargs"}
+		"git", "stdbuf", "chrt", "taskset", "setpriv", "sudo", "doas", "tini", "dumb-init", "bwrap", "unshare", "xargs"}
 	runtimes = []string{"node", "bun", "deno", "python"}
 	// packagers are scripts of a runtime that start a package's program.
 	packagers = []string{"npx", "npm", "npx-cli", "npm-cli", "pnpm", "pnpx", "yarn", "yarnpkg", "bunx", "corepack", "uvx", "pipx"}

@@ -28,8 +28,8 @@ func (a *app) call() *cobra.Command {
 		Short: "Make one tool call as an agent",
 		Long: `Make one tool call as an agent, and print the whole action document, or the error
 document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
-pending, else the exit status of the code. TOOL is http_request or ssh_exec; or
-list_targets, session_status or action_status, which only look, or action_cancel. A
+pending, else the exit status of the code. TOOL is http_request, ssh_exec, job_start,
+ssh_upload (with --body-file) or ssh_download (with --output); or list_targets, session_status or action_status, which only look, or action_cancel. A
 call that still waits for its card is given up when sp ends: --wait is how long the
 operator has. A body over 1 MiB is not in the document: --output writes it to a file.
 
@@ -48,8 +48,8 @@ them all. Exit 0 if every line's call would, else the first other status.`,
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the call's `KEY`: with the same one it is never made twice")
 	cmd.Flags().DurationVar(&wait, "wait", 40*time.Second, "answer pending after `TIME` (at least 1s)")
-	cmd.Flags().StringVar(&own.body, "body-file", "", "http_request: send the bytes of `FILE` as the body")
-	cmd.Flags().StringVar(&own.output, "output", "", "http_request: write the answer's body to the new `FILE`, long ones whole")
+	cmd.Flags().StringVar(&own.body, "body-file", "", "http_request, ssh_upload: send the bytes of `FILE`")
+	cmd.Flags().StringVar(&own.output, "output", "", "http_request, ssh_download: write what came to the new `FILE`, long ones whole")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := a.home()
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func (a *app) host() *cobra.Command {
 	return group("host", "The SSH hosts that agents may be let to",
-		a.hostAdd(), a.hostList(), a.hostShow(),
+		a.hostAdd(), a.hostList(), a.hostShow(), a.hostCA(),
 		a.remove("host", "Every grant that names its credential ends, and so do the calls under way by them.", api.PathTargetRemove))
 }
 
@@ -26,21 +26,31 @@ func (a *app) hostAdd() *cobra.Command {
 		Use:   "add NAME --address HOST:PORT --user USER --credential CRED (--host-key FILE | --enrol)",
 		Short: "Add an SSH host, its key pinned",
 		Long: `Add an SSH host, its key pinned: from a .pub file or known_hosts lines, or with
---enrol as the host presents it now, to be compared with the host's own word.`,
+--enrol as the host presents it now, to be compared with the host's own word. sp logs in
+once, to see whether the account's shell takes quoted arguments; one that doesn't is
+"exact", and its rules hold no *.`,
 		Example: `  sp host add web --address web.example.org:22 --user deploy --credential deploy-key \
-     --host-key web.pub --allow-argv '["systemctl","status","*"]'`,
+     --host-key web.pub --allow-argv '["systemctl","status","*"]'
+  sp host add db --address db.internal:22 --jump web --user backup --credential deploy-key --enrol \
+     --allow-network 10.0.0.0/8 --allow-download /var/backups`,
 		Args: exactly("NAME"),
 	}
 	ask := a.asker(cmd)
 	f := cmd.Flags()
 	f.StringVar(&args.Address, "address", "", "`HOST:PORT`")
 	f.StringVar(&args.User, "user", "", "the user's `NAME` on the host")
-	f.StringVar(&args.Credential, "credential", "", "the `NAME` of an ssh-key credential")
+	f.StringVar(&args.Credential, "credential", "", "the `NAME` of an ssh-key, ssh-password or ssh-ca credential")
 	f.StringVar(&key, "host-key", "", "pin the key in `FILE`: a .pub file or known_hosts lines")
 	f.BoolVar(&args.Enrol, "enrol", false, "ask the host for its key and pin that")
 	f.StringArrayVar(&args.AllowNetwork, "allow-network", nil, "a private or loopback network the host may be in: `CIDR`, as in 127.0.0.1/32 (repeatable)")
 	f.StringArrayVar(&argv, "allow-argv", nil, "a command agents may ask for, a `JSON` array of words; * is one word with no - before it (repeatable)")
 	f.BoolVar(&args.AllowShell, "allow-shell", false, "also raw shell strings, each asked for")
+	f.StringVar(&args.Jump, "jump", "", "reach it through another stored host: its `NAME`")
+	f.StringVar(&args.Prompt, "prompt", "", "with an ssh-password: the `PATTERN` (RE2) of the one prompt that gets it; by default \"Password:\" in any case")
+	f.StringArrayVar(&args.AllowUpload, "allow-upload", nil, "a folder that files may be written to, and below it: `DIR` (repeatable)")
+	f.StringArrayVar(&args.AllowDownload, "allow-download", nil, "a folder that files may be read from, and below it: `DIR` (repeatable)")
+	f.StringArrayVar(&args.AllowGit, "allow-git", nil, "a repository for \"sp git-ssh\": its `PATH` as git writes it (repeatable)")
+	f.StringArrayVar(&args.GitRules, "git-rule", nil, "`RULE` for pushes: no-push, create-only or no-delete and a full ref, * is one segment (repeatable)")
 	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		args.Name = words[0]
@@ -106,7 +116,7 @@ func (a *app) hostList() *cobra.Command {
 
 func (a *app) hostShow() *cobra.Command {
 	return showing(a, "Show a host: its pinned keys, and what agents may do there", api.PathTargetShow, func(h api.HostShown) error {
-		pairs := []string{"name", h.Name, "address", h.Address, "user", h.User, "credential", h.Credential, "confirm", h.Confirm, "shell", h.Shell}
+		pairs := []string{"name", h.Name, "address", h.Address, "user", h.User, "credential", h.Credential, "jump", h.Jump, "prompt", h.Prompt, "confirm", h.Confirm, "shell", h.Shell}
 		for _, k := range h.HostKeys {
 			pairs = append(pairs, "host key", k)
 		}

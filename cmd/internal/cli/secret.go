@@ -16,7 +16,7 @@ func (a *app) secret() *cobra.Command {
 
 // severalLines tells the kinds whose value is a file that no prompt can take.
 func severalLines(kind string) bool {
-	return kind == "ssh-key" || kind == "github-app" || kind == "mtls"
+	return kind == "ssh-key" || kind == "ssh-ca" || kind == "github-app" || kind == "mtls"
 }
 
 func (a *app) secretAdd() *cobra.Command {
@@ -52,6 +52,7 @@ puttygen KEY.ppk -O private-openssh -o KEY.
 	rules := newRuleFlags(cmd)
 	f.StringVar(&args.Preset, "preset", "", "fill in what is known of a service: its `NAME`, see \"sp secret presets\"")
 	f.StringVar(&args.Site, "site", "", "with --preset: the service's `HOST`, where it is not the usual one")
+	f.StringVar(&args.Principal, "principal", "", "ssh-ca: the one `NAME` that certificates are for; by default the host's user")
 	keyPassphraseFlag(cmd, &keyFD)
 	cmd.RunE = func(cmd *cobra.Command, words []string) (err error) {
 		args.Name = words[0]
@@ -61,8 +62,8 @@ puttygen KEY.ppk -O private-openssh -o KEY.
 		if args.Site != "" && args.Preset == "" {
 			return usage("--site belongs to --preset")
 		}
-		if keyFD >= 0 && args.Kind != "ssh-key" {
-			return usage("--key-passphrase-fd belongs to --kind ssh-key")
+		if keyFD >= 0 && args.Kind != "ssh-key" && args.Kind != "ssh-ca" {
+			return usage("--key-passphrase-fd belongs to --kind ssh-key and ssh-ca")
 		}
 		if args.Rules, err = rules.rules(); err != nil {
 			return err
@@ -84,7 +85,7 @@ puttygen KEY.ppk -O private-openssh -o KEY.
 
 func (a *app) showRules(c api.Credential) {
 	label := "may"
-	if c.Kind == "ssh-key" {
+	if c.Kind == "ssh-key" || c.Kind == "ssh-ca" {
 		label = "public key"
 	}
 	for _, rule := range c.Rules {

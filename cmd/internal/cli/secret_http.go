@@ -23,7 +23,10 @@ Kinds, and what the value is:
               --client-id. Tokens are fetched when they are needed, and kept in the vault.
   github-app  the app's private key (PEM); --app-id and --installation
   mtls        the client's certificate chain and private key (PEM, in one text)
-  ssh-key     a private key file, for "sp host add"
+  ssh-key     a private key file, for "sp host add"; below it the line of a -cert.pub file,
+              where there is one
+  ssh-password  an account's password, for hosts that take no key
+  ssh-ca      a private key that signs a certificate for each call: see "sp host ca"
 
 A preset fills in what is known of a service: see "sp secret presets". What is said
 beside --preset replaces its part of it: --allow replaces all of its rules.`

@@ -20,7 +20,7 @@ type sent struct {
 }
 
 func keyPassphraseFlag(cmd *cobra.Command, fd *int) {
-	cmd.Flags().IntVar(fd, "key-passphrase-fd", -1, "ssh-key: read the key file's passphrase from descriptor `N`")
+	cmd.Flags().IntVar(fd, "key-passphrase-fd", -1, "ssh-key, ssh-ca: read the key file's passphrase from descriptor `N`")
 }
 
 // sendValue reads a value and the proof and gives them to send. Where the gateway finds that the value is an encrypted

@@ -160,6 +160,42 @@ func (s *shim) ssh(ctx context.Context, args jsontext.Value) answer {
 	return s.act(ctx, api.ActionRequest{Tool: api.ToolSSH, Args: args})
 }
 
+func (s *shim) job(ctx context.Context, args jsontext.Value) answer {
+	if args.Kind() != '{' {
+		return refusal(api.Fail("invalid_request", "arguments are an object"))
+	}
+	return s.act(ctx, api.ActionRequest{Tool: api.ToolJob, Args: args})
+}
+
+func (s *shim) upload(ctx context.Context, args jsontext.Value) answer {
+	var a struct {
+		File string         `json:"file"`
+		Rest jsontext.Value `json:",embed"`
+	}
+	if json.Unmarshal(args, &a) != nil || a.File == "" || len(a.Rest) == 0 {
+		return refusal(api.Fail("invalid_request", "ssh_upload takes target, path, file and mode, strings"))
+	}
+	sent, err := s.sendBody(ctx, a.Rest, a.File)
+	if err != nil {
+		return refusal(err)
+	}
+	return s.act(ctx, api.ActionRequest{Tool: api.ToolUpload, Args: sent})
+}
+
+func (s *shim) download(ctx context.Context, args jsontext.Value) answer {
+	var a struct {
+		Out  string         `json:"outputFile"`
+		Rest jsontext.Value `json:",embed"`
+	}
+	if json.Unmarshal(args, &a) != nil || a.Out == "" || len(a.Rest) == 0 {
+		return refusal(api.Fail("invalid_request", "ssh_download takes target, path and outputFile, strings"))
+	}
+	if _, err := os.Lstat(a.Out); err == nil {
+		return refusal(api.Fail("invalid_request", "outputFile: a path where there is nothing yet"))
+	}
+	return s.actInto(ctx, api.ActionRequest{Tool: api.ToolDownload, Args: a.Rest}, a.Out)
+}
+
 // act sends a call. What the door cannot tell may have been sent.
 func (s *shim) act(ctx context.Context, r api.ActionRequest) answer {
 	r.WaitSeconds = api.WaitLimit

@@ -83,7 +83,7 @@ func TestToolList(t *testing.T) {
 			t.Errorf("%s: root is %v", tool.Name, tool.Schema["type"])
 		}
 		checkSchema(t, tool.Name, tool.Schema)
-		reads := !slices.Contains([]string{api.ToolHTTP, api.ToolSSH, "action_cancel"}, tool.Name)
+		reads := !slices.Contains([]string{api.ToolHTTP, api.ToolSSH, api.ToolJob, api.ToolUpload, api.ToolDownload, "action_cancel"}, tool.Name)
 		want := map[string]any{"readOnlyHint": reads, "idempotentHint": reads, "destructiveHint": !reads, "openWorldHint": !reads}
 		for k, v := range want {
 			if tool.Hints[k] != v {
@@ -92,7 +92,7 @@ func TestToolList(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"action_cancel", "action_status", "http_request", "list_targets", "session_status", "ssh_exec"}; !slices.Equal(names, want) {
+	if want := []string{"action_cancel", "action_status", "http_request", "job_start", "list_targets", "session_status", "ssh_download", "ssh_exec", "ssh_upload"}; !slices.Equal(names, want) {
 		t.Errorf("tools %s", names)
 	}
 }
@@ -133,7 +133,7 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		tool string
 		args any
 		more []string // the shim takes these out
-	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
+	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {api.ToolUpload, &api.TransferArgs{}, []string{"file"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile"}}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
 		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
 		var s struct {
 			Properties map[string]struct {

@@ -55,6 +55,10 @@ func told(a api.Action) answer {
 	var b strings.Builder
 	good := false
 	switch {
+	case a.State == api.Running && a.Outcome == "accepted":
+		good = true
+		fmt.Fprintf(&b, "accepted: the job of action %s runs on %s\n", a.ID, a.Target)
+		fmt.Fprintf(&b, "retry: ask action_status for %s, or end it with action_cancel; do not start it again\n", a.ID)
 	case a.State == api.Pending, a.State == api.Running:
 		good = true
 		fmt.Fprintf(&b, "pending: action %s is not done yet (%s)\n", a.ID, map[string]string{
@@ -144,7 +148,7 @@ func writeResult(b *strings.Builder, a api.Action) {
 		return
 	}
 	var s api.SSHResult
-	if a.Tool == api.ToolSSH && json.Unmarshal(a.Result, &s, strict) == nil {
+	if (a.Tool == api.ToolSSH || a.Tool == api.ToolJob) && json.Unmarshal(a.Result, &s, strict) == nil {
 		fmt.Fprintf(b, "exit status %d\n", s.ExitStatus)
 		if s.Signal != nil {
 			fmt.Fprintf(b, "killed by signal %s\n", *s.Signal)

@@ -54,6 +54,25 @@ func tools() []tool {
 "stdin":{"type":"string","description":"Standard input of the command."},
 "timeoutSeconds":{"type":"integer","description":"Limit for connecting and running, in seconds."}},
 "required":["target"]}`, (*shim).ssh},
+		{api.ToolJob, "Start SSH job", "Start a command on an SSH host that outlives this session. Answers at once with a job; ask action_status for its exit status and output, end it with action_cancel.", false,
+			`{"type":"object","properties":{
+"target":{"type":"string","description":"Name of an ssh target of list_targets."},
+"argv":{"type":"array","items":{"type":"string"},"description":"Program and arguments, passed on exactly."},
+"stdin":{"type":"string","description":"Standard input of the command."}},
+"required":["target","argv"]}`, (*shim).job},
+		{api.ToolUpload, "Upload file", "Write a local file to an SSH host, in a folder its rules allow. What lies there is replaced whole, or stays as it was.", false,
+			`{"type":"object","properties":{
+"target":{"type":"string","description":"Name of an ssh target of list_targets."},
+"path":{"type":"string","description":"Absolute path on the host."},
+"file":{"type":"string","description":"Path of the local file."},
+"mode":{"type":"string","description":"Permissions in octal; 0600 if absent."}},
+"required":["target","path","file"]}`, (*shim).upload},
+		{api.ToolDownload, "Download file", "Read a file from an SSH host, from a folder its rules allow, into a new local file.", false,
+			`{"type":"object","properties":{
+"target":{"type":"string","description":"Name of an ssh target of list_targets."},
+"path":{"type":"string","description":"Absolute path on the host."},
+"outputFile":{"type":"string","description":"Path of a new local file."}},
+"required":["target","path","outputFile"]}`, (*shim).download},
 		{"action_status", "Action status", "Look up an earlier action of this session by its id: pending, running, or done with its result. Of an accepted one, the remote job is asked for.", true,
 			`{"type":"object","properties":{
 "action":{"type":"string","description":"The id, act_ and 26 characters."},
