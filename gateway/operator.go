@@ -60,7 +60,7 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathStatus: g.opStatus, api.PathInit: g.opInit, api.PathUnlock: g.opUnlock, api.PathLock: g.opLock, api.PathStop: g.opStop,
 		api.PathPassphrase: g.opPassphrase, api.PathRekey: g.opRekey, api.PathBackup: g.opBackup, api.PathRestore: g.opRestore,
 		api.PathSlotList: g.opSlotList, api.PathSlotAdd: g.opSlotAdd, api.PathSlotRemove: g.opSlotRemove,
-		api.PathRelease: g.opRelease, api.PathPlan: g.opPlan, api.PathApply: g.opApply,
+		api.PathRelease: g.opRelease, api.PathPlan: g.opPlan, api.PathInspect: g.opInspect, api.PathImport: g.opImport, api.PathApply: g.opApply,
 		api.PathWitnessAdd: g.opWitnessAdd, api.PathWitnessList: g.opWitnessList, api.PathWitnessRemove: g.opWitnessRemove,
 		api.PathActionResolve: g.opActionResolve,
 		api.PathCredentialAdd: g.opCredentialAdd, api.PathCredentialList: g.opCredentialList, api.PathCredentialRemove: g.opCredentialRemove,

@@ -70,6 +70,8 @@ const (
 	PathCredentialRemove  = "credential/remove"  // NameArgs -> Ended
 	PathCredentialTest    = "credential/test"    // NameArgs -> Tested
 	PathCredentialPresets = "credential/presets" // {} -> []Preset
+	PathInspect           = "credential/inspect" // ImportArgs + file + bindings -> ImportPlan; stores nothing
+	PathImport            = "credential/import"  // ImportArgs + file + bindings -> ImportPlan
 	PathTargetAdd         = "target/add"         // HostArgs -> Host
 	PathTargetList        = "target/list"        // {} -> []Host
 	PathTargetShow        = "target/show"        // NameArgs -> HostShown
@@ -103,6 +105,7 @@ var Routes = []Route{
 	{Path: PathWitnessAdd, Proof: true}, {Path: PathWitnessList}, {Path: PathWitnessRemove, Proof: true},
 	{Path: PathCredentialAdd, Proof: true, Value: true}, {Path: PathCredentialList}, {Path: PathCredentialShow}, {Path: PathCredentialRemove, Proof: true},
 	{Path: PathCredentialRotate, Proof: true, Value: true}, {Path: PathCredentialRebind, Proof: true},
+	{Path: PathInspect, Value: true}, {Path: PathImport, Proof: true, Value: true},
 	{Path: PathCredentialTest}, {Path: PathCredentialPresets},
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetShow}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},

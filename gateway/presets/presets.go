@@ -24,7 +24,8 @@ type Preset struct {
 	Kind    string         `toml:"kind"`
 	Site    string         `toml:"site"` // the usual host; empty: it must be said
 	Confirm string         `toml:"confirm"`
-	Rules   map[string]any `toml:"rules"` // keys as a credential's rules have them in JSON
+	Sources []string       `toml:"sources"` // names its value has in env files, and its machines in a netrc
+	Rules   map[string]any `toml:"rules"`   // keys as a credential's rules have them in JSON
 }
 
 // All returns every preset, by name.

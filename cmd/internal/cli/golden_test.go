@@ -58,6 +58,10 @@ func sample() answers {
 		{URL: "https://witness.example", Name: "witness.example", Size: 17, At: started},
 		{URL: "https://other.example/w", Name: "other.example/w1", Error: hostile},
 	}
+	imported := api.ImportPlan{Digest: "sha256:1",
+		Taken: []api.Taken{{From: "GITHUB_TOKEN", Line: 2, Preset: "github", Credential: api.Credential{Name: "github", Kind: "bearer", Rules: []string{"GET https://api.github.com/**"}}},
+			{From: "KEY", Line: 3, Credential: api.Credential{Name: "login", Kind: "ssh-key", Rules: []string{"ssh-ed25519 AAAA"}}}},
+		Refused: []api.Refused{{From: "PORT" + hostile, Line: 4, Reason: "nothing says what it may be used for"}, {Line: 5, Reason: "no KEY=value line"}}}
 	changes := []api.Change{
 		{Setting: "audit_mirror", Old: `""`, New: `"/mnt/b/audit"`}, {Setting: "recipients", Old: `[]`, New: `["age1pq1` + hostile + `"]`},
 		{Setting: "credentials.github.kind", New: `"bearer"`}, {Setting: "credentials.github.allow", New: `["GET https://a.example/**"]`},
@@ -82,6 +86,7 @@ func sample() answers {
 		api.PathCredentialRotate: api.Altered{Credential: api.Credential{Name: "github", Kind: "bearer", Version: 4}, Ended: api.Ended{Grants: []string{"gr_1"}, Left: []api.Action{done}}},
 		api.PathCredentialRebind: api.Altered{Credential: api.Credential{Name: "github", Kind: "bearer", Version: 4},
 			Changes: []api.Change{{Setting: "account", New: `"bob` + hostile + `"`}, {Setting: "allow_http", Old: "true"}}, Ended: api.Ended{Grants: []string{"gr_1"}}},
+		api.PathInspect: imported, api.PathImport: imported,
 		api.PathCredentialRemove: api.Ended{Grants: []string{"gr_1"}},
 		api.PathTargetShow: api.HostShown{Host: api.Host{Name: "web", Address: "web.example.org:22", User: "deploy", Credential: "deploy",
 			HostKeys: []string{"SHA256:abc ssh-ed25519"}, Shell: "posix", Rules: []string{`["systemctl","status","*"]`}}, Confirm: "click", AllowNetwork: []string{"10.0.0.0/8"}},
@@ -144,6 +149,11 @@ func TestGolden(t *testing.T) {
 	w := newWorld(t)
 	w.operator(sample())
 	key := w.file("host.pub", "ssh-ed25519 AAAA\n")
+	golden, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Dir(w.file(".netrc", "machine a login b password c\n")))
 	for name, tt := range map[string]struct {
 		stdin string
 		args  []string
@@ -159,6 +169,10 @@ func TestGolden(t *testing.T) {
 		"secret-json":    {"", []string{"secret", "show", "github", "--json"}},
 		"secret-rotate":  {"v", []string{"secret", "rotate", "github", "--passphrase-fd", "3"}},
 		"secret-rebind":  {"", []string{"secret", "rebind", "github", "--account", "bob", "--allow-http=false", "--passphrase-fd", "3"}},
+		"secret-import":  {"A=b\n", []string{"secret", "import", "-", "--passphrase-fd", "3"}},
+		"import-file":    {"", []string{"secret", "import", ".netrc", "--passphrase-fd", "3"}},
+		"import-dry":     {"A=b\n", []string{"secret", "import", "-", "--dry-run"}},
+		"import-json":    {"A=b\n", []string{"secret", "import", "-", "--json", "--passphrase-fd", "3"}},
 		"host-show":      {"", []string{"host", "show", "web"}},
 		"host-json":      {"", []string{"host", "show", "web", "--json"}},
 		"secret-rm":      {"", []string{"secret", "rm", "github", "--passphrase-fd", "3"}},
@@ -205,9 +219,9 @@ func TestGolden(t *testing.T) {
 			w.fds = map[int]string{3: "pass\n", 4: "value\n"}
 			out, errs := w.want(0, tt.stdin, tt.args...)
 			got := fmt.Sprintf("stdout:\n%sstderr:\n%s", out, errs)
-			path := filepath.Join("testdata", name+".golden")
+			path := filepath.Join(golden, name+".golden")
 			if *update {
-				if err := os.MkdirAll("testdata", 0o755); err != nil {
+				if err := os.MkdirAll(golden, 0o755); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {

@@ -11,7 +11,7 @@ import (
 func (a *app) secret() *cobra.Command {
 	return group("secret", "The credentials in the vault",
 		a.secretAdd(), a.secretList(), a.secretShow(), a.secretRotate(), a.secretRebind(), a.secretRemove(),
-		a.secretPresets(), a.secretTest())
+		a.secretImport(), a.secretPresets(), a.secretTest())
 }
 
 // severalLines tells the kinds whose value is a file that no prompt can take.
