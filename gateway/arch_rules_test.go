@@ -131,6 +131,7 @@ func rules() []rule {
 		only("github.com/pressly/goose/v3", "gateway/store", "", "the owner of the database moves it forward"),
 		only("github.com/jackc/pgx/v5", "gateway/store", "", "one place owns the database"),
 		only("github.com/keybase/go-keychain", "vault/keychain", "", "one place opens the system's keychain"),
+		only("github.com/godbus/dbus/v5", "gateway gateway/notify", "", "the system's word comes in at one place and goes out at one other"),
 		only("github.com/go-webauthn/webauthn", "gateway/proof", "", "one place judges a proof"),
 		only("github.com/modelcontextprotocol/go-sdk", "cmd/internal/mcpshim cmd/internal/demo", "cmd/sp", "MCP ends at the shim; the demo's client speaks it too"),
 		only("github.com/spf13/cobra", "cmd/internal/cli cmd/spd", "", "command lines end at the programs"),

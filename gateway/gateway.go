@@ -67,14 +67,15 @@ type state struct {
 	halt       context.Context // ends when Stop is called
 	stop       context.CancelFunc
 	tasks      sync.WaitGroup
-	door       sync.Mutex  // one init, unlock, lock or stop at a time
-	containing sync.Mutex  // one containment at a time; before authority
-	authority  sync.Mutex  // keeps the outbox's order and the log's the same
-	lastTold   uint64      // the record that the last change of authority ends with; under authority
-	open       atomic.Bool // the vault is unlocked, replayed and compared: things may be allowed
-	suspends   atomic.Bool // on_artifact_change: a program exchanged on disk is refused until it starts anew
-	opening    atomic.Bool // unlock is replaying: sealed batches can be read, nothing is allowed yet
-	unrecorded atomic.Bool // a loss of authority could not be written: nobody is granted anything
+	door       sync.Mutex   // one init, unlock, lock or stop at a time
+	containing sync.Mutex   // one containment at a time; before authority
+	authority  sync.Mutex   // keeps the outbox's order and the log's the same
+	lastTold   uint64       // the record that the last change of authority ends with; under authority
+	open       atomic.Bool  // the vault is unlocked, replayed and compared: things may be allowed
+	suspends   atomic.Bool  // on_artifact_change: a program exchanged on disk is refused until it starts anew
+	opening    atomic.Bool  // unlock is replaying: sealed batches can be read, nothing is allowed yet
+	proved     atomic.Int64 // CLOCK_BOOTTIME of the last proof
+	unrecorded atomic.Bool  // a loss of authority could not be written: nobody is granted anything
 	compiled   atomic.Pointer[targets]
 	operator   *run // holds the operator's own calls; it is no agent's, and has no grants
 	probes     probes
@@ -147,6 +148,10 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	g.task(func() { g.anchorEvery(g.life, time.Minute) })
 	g.task(func() { g.countDenials(g.life) })
 	g.task(func() { g.sweepOften(g.life) })
+	look := time.NewTicker(autoLockLook)
+	defer look.Stop()
+	g.task(func() { g.autoLockEvery(g.life, clocks{boot, awake, look.C}) })
+	g.task(func() { beforeSleep(g.life, systemBus, func() { g.lockSoon(g.life, "suspend") }) })
 	g.task(func() { g.lookAround(g.life) })
 	<-ctx.Done()
 

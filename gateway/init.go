@@ -66,6 +66,7 @@ func (g *Gateway) initialize(ctx context.Context, passphrase []byte) (api.Create
 	if err != nil {
 		return api.Created{}, err
 	}
+	g.attended()
 	g.open.Store(true)
 	return api.Created{VaultID: draft.VaultID, RecoveryIdentity: draft.RecoveryIdentity, ReaderIdentity: reader,
 		AuditPub: path, AuditKey: string(pub), Fingerprint: fingerprint}, nil

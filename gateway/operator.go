@@ -263,7 +263,11 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 		req.sitting = req.proof.Value
 		return g.sat(req.ctx, *req, route.Path)
 	}
-	return g.proof.Verify(req.ctx, req.proof, route.Path, req.args)
+	if err := g.proof.Verify(req.ctx, req.proof, route.Path, req.args); err != nil {
+		return err
+	}
+	g.attended()
+	return nil
 }
 
 // checked returns the request's value if it is the one that args (and so the proof) speak of.

@@ -89,6 +89,7 @@ func (g *Gateway) rekey(ctx context.Context, keys []vault.Key, operator string) 
 		return m, errors.Join(err, g.closeVault(ctx, "rekey", "rekey", moved))
 	}
 	g.complain("anchor", g.anchor(ctx))
+	g.attended()
 	g.open.Store(true)
 	return m, nil
 }

@@ -26,6 +26,7 @@ type settings struct {
 	Recipients  []string  `toml:"recipients" json:"recipients"`                         // age recipients of the log besides the vault's recovery; none: the first reader
 	Witness     []string  `toml:"witness" json:"witness"`                               // "URL VERIFIER-KEY", each a C2SP tlog-witness
 	Budgets     budgets   `toml:"budgets" json:"budgets,omitzero"`                      // of cards; zero: defaultBudgets
+	AutoLock    string    `toml:"auto_lock" json:"autoLock,omitempty"`                  // locks so long after the last proof; 8h (the default), off
 	Retention   retention `toml:"retention" json:"retention,omitzero"`                  // of what actions leave; empty: defaultRetention
 	OnArtifact  string    `toml:"on_artifact_change" json:"onArtifactChange,omitempty"` // note (the default) or suspend
 }
@@ -67,6 +68,9 @@ func (s settings) check(named func(key string) bool) error {
 	}
 	if a := s.onArtifact(); a != artifactNote && a != artifactSuspend {
 		return api.Fail("invalid_request", "on_artifact_change: note or suspend")
+	}
+	if _, err := autoLock(s.AutoLock); err != nil {
+		return api.Fail("invalid_request", "auto_lock: "+err.Error())
 	}
 	for _, w := range s.Witness {
 		if _, err := parseWitness(w); err != nil {

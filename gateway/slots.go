@@ -147,7 +147,11 @@ func (g *Gateway) withSlotKey(r opRequest, f func(vault.Key) error) error {
 		return err
 	}
 	defer key.Wipe()
-	return g.proof.Guard(r.ctx, func() error { return slotFault(wrongIs(f(key))) })
+	err = g.proof.Guard(r.ctx, func() error { return slotFault(wrongIs(f(key))) })
+	if err == nil {
+		g.attended()
+	}
+	return err
 }
 
 // slotFault names what a change of slots is refused for.

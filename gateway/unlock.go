@@ -58,6 +58,7 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, o *opening) erro
 	g.complain("follow the settings", g.follow(ctx))
 	g.complain("read past approvals", g.loadPast(ctx))
 	g.complain("anchor", g.anchor(ctx))
+	g.attended()
 	g.open.Store(true)
 	return nil
 }

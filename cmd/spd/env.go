@@ -7,7 +7,7 @@ import "strings"
 func allowedEnv(env []string) []string {
 	allowed := map[string]bool{"HOME": true, "USER": true, "LOGNAME": true, "LANG": true, "TERM": true, "TMPDIR": true,
 		"NO_COLOR": true, "SALLYPORT_HOME": true, "XDG_DATA_HOME": true, "XDG_CONFIG_HOME": true, "XDG_RUNTIME_DIR": true,
-		"SALLYPORT_NARROWED": true}
+		"SALLYPORT_NARROWED": true, "DBUS_SESSION_BUS_ADDRESS": true} // of which vault/keychain takes a socket's path alone
 	var out []string
 	for _, kv := range env {
 		if name, _, _ := strings.Cut(kv, "="); allowed[name] {

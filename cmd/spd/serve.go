@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 
@@ -51,7 +54,27 @@ func serve(ctx context.Context, uid uint32, served bool) error {
 		return errors.Join(err, g.Close())
 	}
 	log.Info("listening", "agents", h.AgentSocket(), "version", version, "pid", os.Getpid())
+	defer lockOnHangup(ctx, g, log)()
 	return g.Serve(ctx, agents, operators)
+}
+
+// lockOnHangup locks the vault on SIGHUP, until the func it returns is called.
+func lockOnHangup(ctx context.Context, g *gateway.Gateway, log *slog.Logger) (stop func()) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	var end sync.WaitGroup
+	end.Go(func() {
+		for range hangup {
+			if err := g.Lock(ctx, "hangup"); err != nil {
+				log.Error("lock on SIGHUP", "error", err)
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		close(hangup)
+		end.Wait()
+	}
 }
 
 // listen opens both doors and says where operators find theirs.

@@ -15,9 +15,16 @@ import (
 type session struct{ s *secretservice.SecretService }
 
 // bus says whether there is a session bus. The library would start one with
-// dbus-launch, which nobody else would be connected to.
+// dbus-launch, which nobody else would be connected to. An address comes from
+// whoever started us: one that is no socket here could run a program
+// (unixexec:) or leave the machine (tcp:).
 func bus() error {
 	if a := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); a != "" && !strings.HasPrefix(a, "autolaunch:") {
+		for one := range strings.SplitSeq(a, ";") {
+			if !strings.HasPrefix(one, "unix:") {
+				return fmt.Errorf("session bus is no socket: %w", ErrUnavailable)
+			}
+		}
 		return nil
 	}
 	name := fmt.Sprintf("/run/user/%d/bus", os.Getuid()) // where the library looks

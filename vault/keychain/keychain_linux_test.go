@@ -44,7 +44,8 @@ func TestNoBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	for _, address := range []string{"", "autolaunch:", "autolaunch:scope=user"} {
+	for _, address := range []string{"", "autolaunch:", "autolaunch:scope=user", "unixexec:path=" + filepath.Join(dir, "dbus-launch"),
+		"tcp:host=127.0.0.1,port=1", "unix:path=/none;unixexec:path=" + filepath.Join(dir, "dbus-launch")} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", address)
 		refused(t, keychain.New("sallyport-test"), t.Context(), keychain.ErrUnavailable)
 	}

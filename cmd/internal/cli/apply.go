@@ -47,6 +47,7 @@ new host is logged in to once, to find out its account's shell.
   recipients = ["age1pq1…"]                # who can read the log from now on, besides
                                            # the vault's recovery identity: age1pq1 only
   witness = ["https://witness.example witness.example+1a2b3c4d+BASE64"]
+  auto_lock = "8h"                         # locks so long after the last proof; or off
   budgets = {epoch = 1, session = 2, installation = 8, queue = 32}   # cards at a time
   on_artifact_change = "suspend"           # or note: a program whose files changed is
                                            # refused, or only noted, until it restarts`,
