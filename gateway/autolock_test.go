@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sallyport/auditlog/event"
-	"sallyport/gateway/api"
 	"sallyport/vault"
 )
 
@@ -73,7 +72,9 @@ func TestAutoLock(t *testing.T) {
 		locks   bool
 	}{{"90m", 91 * time.Minute, true}, {"90m", 89 * time.Minute, false}, {"off", 1000 * time.Hour, false}} {
 		r.unlock()
-		r.applied("[settings]\nauto_lock = \"" + c.setting + "\"\n")
+		if _, code := r.apply("[settings]\nauto_lock = \""+c.setting+"\"\n", false); code != "" {
+			t.Fatal(code)
+		}
 		h.boot.Store(int64(boot()))
 		h.awake.Store(int64(boot()))
 		h.pass(0, 0)
@@ -91,17 +92,6 @@ func TestAutoLock(t *testing.T) {
 	}
 	if reasons["automatic auto_lock"] != 2 || reasons["automatic suspend"] != 1 {
 		t.Errorf("told: %v", reasons)
-	}
-}
-
-// applied sets what a file says.
-func (r *rig) applied(file string) {
-	r.t.Helper()
-	_, err := r.opApply(proved(r.t, "passphrase", testPassphrase, func(n int, sum []byte) any {
-		return api.ApplyArgs{ValueLength: n, ValueDigest: sum}
-	}, file))
-	if err != nil {
-		r.t.Fatal(err)
 	}
 }
 
