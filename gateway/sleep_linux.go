@@ -15,12 +15,12 @@ import (
 // logind says that the machine is about to sleep, and waits (five seconds by default) for who asked it to
 // (org.freedesktop.login1, inhibitor locks of mode "delay"). The address is fixed: what an environment says of it is not asked.
 const (
-	systemBus  = "unix:path=/run/dbus/system_bus_socket"
-	login      = "org.freedesktop.login1"
-	loginPath  = dbus.ObjectPath("/org/freedesktop/login1")
-	manager    = "org.freedesktop.login1.Manager"
-	aboutTo    = "PrepareForSleep"
-	loginRetry = time.Minute
+	systemBus   = "unix:path=/run/dbus/system_bus_socket"
+	logindName  = "org.freedesktop.login1"
+	logindPath  = dbus.ObjectPath("/org/freedesktop/login1")
+	manager     = "org.freedesktop.login1.Manager"
+	aboutTo     = "PrepareForSleep"
+	logindRetry = time.Minute
 )
 
 // beforeSleep calls lock before each sleep, until ctx ends. Without a bus or logind it goes on trying, seldom.
@@ -30,7 +30,7 @@ func beforeSleep(ctx context.Context, address string, lock func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(loginRetry):
+		case <-time.After(logindRetry):
 		}
 	}
 }
@@ -44,7 +44,7 @@ func untilGone(ctx context.Context, address string, lock func()) error {
 	defer conn.Close()
 	signals := make(chan *dbus.Signal, 4)
 	conn.Signal(signals)
-	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchSender(login), dbus.WithMatchInterface(manager), dbus.WithMatchMember(aboutTo)); err != nil {
+	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(manager), dbus.WithMatchMember(aboutTo)); err != nil {
 		return err
 	}
 	hold, err := inhibit(ctx, conn)
@@ -81,7 +81,7 @@ func untilGone(ctx context.Context, address string, lock func()) error {
 // inhibit asks logind to wait before it sleeps until the file is closed.
 func inhibit(ctx context.Context, conn *dbus.Conn) (*os.File, error) {
 	var fd dbus.UnixFD
-	err := conn.Object(login, loginPath).CallWithContext(ctx, manager+".Inhibit", 0, "sleep", home.Product, "locks its vault", "delay").Store(&fd)
+	err := conn.Object(logindName, logindPath).CallWithContext(ctx, manager+".Inhibit", 0, "sleep", home.Product, "locks its vault", "delay").Store(&fd)
 	if err != nil {
 		return nil, fmt.Errorf("ask logind to wait: %w", err)
 	}

@@ -59,10 +59,10 @@ func newLogind(t *testing.T, address string) *logind {
 	}
 	t.Cleanup(func() { conn.Close() })
 	l := &logind{conn: conn, held: make(chan [2]*os.File, 8)}
-	if err := conn.Export(l, loginPath, manager); err != nil {
+	if err := conn.Export(l, logindPath, manager); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.RequestName(login, dbus.NameFlagDoNotQueue); err != nil {
+	if _, err := conn.RequestName(logindName, dbus.NameFlagDoNotQueue); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -83,7 +83,7 @@ func (l *logind) Inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Error)
 
 func (l *logind) say(t *testing.T, before bool) {
 	t.Helper()
-	if err := l.conn.Emit(loginPath, manager+"."+aboutTo, before); err != nil {
+	if err := l.conn.Emit(logindPath, manager+"."+aboutTo, before); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func TestLockBeforeSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := other.Emit(loginPath, manager+"."+aboutTo, true); err != nil {
+	if err := other.Emit(logindPath, manager+"."+aboutTo, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.BusObject().Call("org.freedesktop.DBus.GetId", 0).Err; err != nil { // the bus has dealt with what was sent before
