@@ -35,7 +35,7 @@ func (g *Gateway) serveAgents(ctx context.Context, l *net.UnixListener) error {
 	defer open.Wait()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
-	places := make(chan struct{}, agentPlaces())
+	room := &seats{max: agentPlaces()}
 	for {
 		c, err := l.AcceptUnix()
 		if scarce(err) { // what agents use up must not end the gateway
@@ -51,12 +51,12 @@ func (g *Gateway) serveAgents(ctx context.Context, l *net.UnixListener) error {
 			}
 			return err
 		}
-		select {
-		case places <- struct{}{}:
-			open.Go(func() { g.serveAgent(ctx, c); <-places })
-		default:
+		mine := room.take(c)
+		if mine == nil {
 			c.Close()
+			continue
 		}
+		open.Go(func() { g.serveAgent(ctx, c); room.leave(mine) })
 	}
 }
 
