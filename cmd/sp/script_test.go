@@ -18,9 +18,13 @@ import (
 // patience bounds every wait of these tests; nothing here is measured.
 const patience = 60 * time.Second
 
-// TestMain is also the program that scripts know as `agent`: another file than sp, so that it is the owner of its runs.
+// TestMain is also the programs that scripts know as `agent` and `attacker`: another file than sp, so that it is the owner
+// of its runs; and the manager of the identity suite's stage.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"agent": func() { os.Exit(agentMain(os.Args[1:])) }})
+	if os.Getenv("SALLYPORT_MANAGER") != "" {
+		os.Exit(manage(os.Args[3:])) // after -test.run ^$
+	}
+	testscript.Main(m, programs())
 }
 
 // TestScripts drives the real sp and spd, built as they are shipped. Commands besides testscript's own, and sp and spd:
