@@ -11,11 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"sallyport/gateway/home"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -148,7 +149,7 @@ func agentRaw(file string) error {
 			}
 			line = bytes.Repeat([]byte{'x'}, size)
 		}
-		c, err := net.Dial("unix", filepath.Join(os.Getenv("SALLYPORT_HOME"), "agent.sock"))
+		c, err := dialDoor()
 		if err != nil {
 			return err
 		}
@@ -164,4 +165,19 @@ func agentRaw(file string) error {
 		c.Close()
 	}
 	return nil
+}
+
+// dialDoor connects to the agents' door, wherever that is for this user.
+func dialDoor() (net.Conn, error) {
+	h, err := home.Find(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range h.AgentSockets() {
+		var c net.Conn
+		if c, err = net.Dial("unix", path); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport/gateway/api"
-	"sallyport/gateway/home"
 )
 
 // attackerMain is a program of the same user that wants another's authority. Each verb prints what became of each of its
@@ -85,17 +84,11 @@ type door struct {
 }
 
 func openDoor() (*door, error) {
-	h, err := home.Find(os.Getenv)
+	c, err := dialDoor()
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range h.AgentSockets() {
-		var c net.Conn
-		if c, err = net.Dial("unix", path); err == nil {
-			return &door{c.(*net.UnixConn), bufio.NewReader(c)}, nil
-		}
-	}
-	return nil, err
+	return &door{c.(*net.UnixConn), bufio.NewReader(c)}, nil
 }
 
 func callLine(args string) []byte {
@@ -112,10 +105,10 @@ func callLine(args string) []byte {
 
 // call asks and prints the answer's code as what.
 func (d *door) call(what, args string) {
-	_, err := d.Write(callLine(args))
+	d.Write(callLine(args)) // a door that has been closed is told by what comes back
 	d.SetReadDeadline(time.Now().Add(patience))
-	line, rerr := d.in.ReadBytes('\n')
-	if rerr != nil {
+	line, err := d.in.ReadBytes('\n')
+	if err != nil {
 		fmt.Printf("%s: closed\n", what)
 		return
 	}
@@ -371,7 +364,7 @@ func attackPries(pid string) error {
 	_, err = unix.ProcessVMReadv(n, local, at, 0)
 	told("process_vm_readv", err)
 	if os.Getenv("SALLYPORT_HOME") == "" { // another uid's
-		told("signal", unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0))
+		told("signal", unix.PidfdSendSignal(fd, unix.SIGWINCH, nil, 0))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ func programs() map[string]func() {
 //	end SIGNAL               ends spd by a signal's number
 //	log                      $WORK/log is a copy of the log's folder and spd.log, as root would hand it to a reviewer
 //	history sessions|activity  what the reviewer reads in it, as JSON
+//	recorded LOG N REGEXP    waits until the log has it so often
 //	mode FOLDER MODE         (served) what root does to the socket folder
 //	digest FILE              $DIGEST is the file's
 //	[mode:same] [mode:served] [part:userns]
@@ -85,7 +87,7 @@ func TestIdentityStage(t *testing.T) {
 			return errors.Join(os.Mkdir(e.Getenv("HOME"), 0o700), os.WriteFile(e.Getenv("PASS"), []byte(passphrase+"\n"), 0o600))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready": st.ready, "vault": st.vault, "up": st.up, "end": st.end, "log": st.log, "history": st.history, "mode": st.chmod,
+			"ready": st.ready, "vault": st.vault, "up": st.up, "end": st.end, "log": st.log, "history": st.history, "recorded": st.recorded, "mode": st.chmod,
 			"digest": cmdDigest, "op": cmdOp, "card": cmdCard, "approve": cmdApprove,
 			"upstream": cmdUpstream, "arrived": cmdArrived, "ledger": cmdLedger,
 			"mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear, "get": cmdGet, "search": cmdSearch,
@@ -193,6 +195,20 @@ func (st *stage) history(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	st.log(ts, false, nil)
 	ts.Check(ts.Exec("sp", "audit", args[0], ts.MkAbs("log"), "--identity", ts.MkAbs("reader.txt"), "--json"))
+}
+
+// recorded waits: what the gateway does when it has hung up, it records after that.
+func (st *stage) recorded(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: recorded sessions|activity N REGEXP")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	re := regexp.MustCompile(args[2])
+	until(ts, args[2]+" in the log", func() bool {
+		st.history(ts, false, args[:1])
+		return len(re.FindAllString(ts.ReadFile("stdout"), -1)) == want
+	})
 }
 
 func (st *stage) chmod(ts *testscript.TestScript, neg bool, args []string) {

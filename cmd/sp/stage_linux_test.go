@@ -228,6 +228,7 @@ func (m *manager) start(env []string) error {
 		"--bounding-set=-all,"+caps, "--inh-caps=-all,"+caps, "--ambient-caps=-all,"+caps,
 		filepath.Join(m.bin, "spd"), "serve", "--serve-uid", strconv.Itoa(userID))
 	m.spd.Dir = "/"
+	m.spd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	m.spd.Env = append([]string{"SALLYPORT_HOME=" + m.data}, env...)
 	m.spd.Stdout, m.spd.Stderr = log, log
 	if err := m.spd.Start(); err != nil {
