@@ -55,6 +55,13 @@ func attackerMain(args []string) int {
 		err = attackBorrows(rest)
 	case "hands": // CALL: a descriptor to the gateway
 		err = attackHands(rest[0])
+	case "binds": // PATH TELL HEAR
+		var l net.Listener
+		if l, err = net.Listen("unix", rest[0]); err == nil {
+			err = errors.Join(meet("tell", rest[1]), meet("hear", rest[2]), l.Close())
+		}
+	case "confined": // PID FOLDER
+		err = attackConfined(rest[0], rest[1])
 	case "pries": // PID
 		err = attackPries(rest[0])
 	case "floods": // N TELL HEAR
@@ -515,4 +522,82 @@ func attackAsClient(call string) error {
 	}
 	shimCall("shim still", to, in, call)
 	return errors.Join(to.Close(), shim.Wait())
+}
+
+// attackConfined is an agent under `sp run` that goes for the gateway's files, its operators' door and its process.
+func attackConfined(pid, dir string) error {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	told := func(what string, err error) {
+		verdict := "denied"
+		if err == nil {
+			verdict = "OPEN"
+		} else if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EXDEV) { // Landlock's no to a link
+			verdict = err.Error()
+		}
+		fmt.Printf("%s: %s\n", what, verdict)
+	}
+	for _, name := range []string{"vault.db", "audit.pub", "operator.addr", "spd.lock"} {
+		_, err := os.ReadFile(dir + "/" + name)
+		told("read "+name, err)
+		told("append to "+name, appendTo(dir+"/"+name))
+		told("remove "+name, os.Remove(dir+"/"+name))
+		told("truncate "+name, os.Truncate(dir+"/"+name, 0))
+	}
+	segments, err := os.ReadDir(dir + "/audit")
+	if err != nil || len(segments) == 0 {
+		return fmt.Errorf("the log's names: %w", err)
+	}
+	for _, e := range segments {
+		_, err := os.ReadFile(dir + "/audit/" + e.Name())
+		told("read "+e.Name(), err)
+	}
+	told("make a file", os.WriteFile(dir+"/planted", nil, 0o600))
+	told("move the folder", os.Rename(dir, dir+"2"))
+	told("link a file", os.Link(dir+"/vault.db", os.Getenv("TMPDIR")+"/v"))
+	// Names of abstract sockets stand in /proc/net/unix.
+	list, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return err
+	}
+	tried := 0
+	for line := range strings.Lines(string(list)) {
+		f := strings.Fields(line)
+		name := f[len(f)-1]
+		if !strings.HasPrefix(name, "@") || len(name) != len("@")+26 || f[3] != "00010000" { // listening, and named as the door is
+			continue
+		}
+		c, err := net.Dial("unix", name)
+		if err == nil {
+			c.Close()
+		}
+		tried++
+		if err == nil || !errors.Is(err, unix.EPERM) {
+			told("connect to "+name, err)
+		}
+	}
+	if tried == 0 {
+		return errors.New("no operators' door was found to try")
+	}
+	runtime.LockOSThread()
+	told("trace", unix.PtraceAttach(n))
+	told("signal", unix.Kill(n, unix.SIGWINCH))
+	told("signal the parent", unix.Kill(os.Getppid(), unix.SIGWINCH))
+	// What it is for still works: a file beside, and a call.
+	if err := os.WriteFile(os.Getenv("TMPDIR")+"/mine", []byte("x"), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.Command("sp", "call", "http_request", `{"target":"up","path":"/get"}`)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+func appendTo(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err
 }

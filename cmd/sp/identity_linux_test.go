@@ -38,7 +38,7 @@ func programs() map[string]func() {
 //	recorded LOG N REGEXP    waits until the log has it so often
 //	mode FOLDER MODE         (served) what root does to the socket folder
 //	digest FILE              $DIGEST is the file's
-//	[mode:same] [mode:served] [part:userns]
+//	[mode:same] [mode:served] [part:userns] [part:landlock]
 //
 // $DATA is where the vault lies.
 func TestIdentityStage(t *testing.T) {
@@ -106,6 +106,9 @@ func (st *stage) has(cond string) (bool, error) {
 	switch {
 	case kind == "mode":
 		return what == st.mode, nil
+	case cond == "part:landlock":
+		v, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+		return int(v) >= 6, nil
 	case cond == "part:userns":
 		return exec.Command("unshare", "-Urpf", "--mount-proc", "true").Run() == nil, nil
 	}

@@ -25,8 +25,12 @@ func (h Home) Prepare() (release func() error, err error) {
 	if h.served {
 		sockets = makeServed
 	}
-	err = errors.Join(MakePrivate(h.data), MakePrivate(h.config), sockets(h.Runtime()))
-	if err != nil {
+	for _, dir := range []string{h.data, h.config} {
+		if err := MakePrivate(dir); err != nil {
+			return nil, fmt.Errorf("prepare home: %w", err)
+		}
+	}
+	if err := sockets(h.Runtime()); err != nil {
 		return nil, fmt.Errorf("prepare home: %w", err)
 	}
 	release, err = lock(filepath.Join(h.data, "spd.lock"))

@@ -16,7 +16,7 @@ import (
 const runPrefix = "run_"
 
 func (a *app) runs() *cobra.Command {
-	return group("run", "The agent runs: one live instance of a client each", a.runList(), a.runShow(), a.runRevoke(), a.runContain())
+	return a.confine(group("run", "The agent runs: one live instance of a client each; or start one, confined", a.runList(), a.runShow(), a.runRevoke(), a.runContain()))
 }
 
 func (a *app) runList() *cobra.Command {
