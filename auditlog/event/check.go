@@ -49,6 +49,7 @@ type checker struct {
 	at Item // the record being read
 	life
 	authority
+	containments
 	keys     map[string]passkey // by credential id
 	sittings map[string]sitting // open ones
 	intents  map[string]*intent // open ones, by action
@@ -111,6 +112,8 @@ func (c *checker) read(e Event) {
 		c.finished(e)
 	case ToolUnresolved:
 		c.unresolved(e)
+	case DenialProved, ProcessSignalled, ProcessChecked, ContainmentFinished:
+		c.readContainment(e)
 	default:
 		c.readAuthority(e)
 	}

@@ -36,7 +36,7 @@ func TestWholeLogHasNoBreach(t *testing.T) {
 
 func TestEachRule(t *testing.T) {
 	have := map[string]bool{moreBreaches: true}
-	for _, w := range slices.Concat(wrongs, wrongProofs, wrongSittings) {
+	for _, w := range slices.Concat(wrongs, wrongProofs, wrongSittings, wrongContainments) {
 		t.Run(w.rule+"/"+w.name, func(t *testing.T) {
 			have[w.rule] = true
 			s := newScene(t)

@@ -63,6 +63,10 @@
 //   - approval_sitting: an approval by a sitting that was not open, or whose time was over for a minute
 //   - passkey_twice: a passkey enrolled under the credential id of another
 //   - opened_twice: a run or epoch opened a second time
+//   - denial_before_revocation: a proof of denial for a run that was not revoked
+//   - signal_before_denial: a signal to a process of a run whose denial was not proved
+//   - forced_before_look: a SIGKILL to a process that was not looked at after SIGTERM
+//   - contained_without_denial: a run told as contained whose denial was not proved
 //   - more: the breaches over 1000, as a number
 //
 // What has ended is remembered by the latest 4096 only: a record that speaks of something older is told as of something

@@ -33,5 +33,9 @@ var rules = [][2]string{
 	{approvalSitting, "an approval by a sitting that was not open, or whose time was over for a minute"},
 	{passkeyTwice, "a passkey enrolled under the credential id of another"},
 	{openedTwice, "a run or epoch opened a second time"},
+	{denialBeforeRevocation, "a proof of denial for a run that was not revoked"},
+	{signalBeforeDenial, "a signal to a process of a run whose denial was not proved"},
+	{forcedBeforeLook, "a SIGKILL to a process that was not looked at after SIGTERM"},
+	{containedWithoutDenial, "a run told as contained whose denial was not proved"},
 	{moreBreaches, "the breaches over 1000, as a number"},
 }
