@@ -255,7 +255,10 @@ func TestCardStorm(t *testing.T) {
 			if n%2 == 0 {
 				break // leave some to the sitting
 			}
-			args := api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: []string{"use", "run"}[(n+i)%2]}
+			args := api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "use"}
+			if (n+i)%40 == 39 {
+				args.Scope = "run"
+			}
 			if n == 9 { // a second one would deny the run
 				quiet(r.opApprovalDeny, api.IDArgs{ID: c.ID})
 			} else {

@@ -134,6 +134,7 @@ func hasPart(cond string) (bool, error) {
 	}
 	have := map[string]func() bool{
 		"sshd":          func() bool { return canServeSSH() == nil },
+		"script":        func() bool { _, err := exec.LookPath("script"); return err == nil },
 		"mcp-inspector": func() bool { _, err := exec.LookPath("mcp-inspector"); return err == nil },
 		"nobody":        func() bool { _, err := exec.LookPath("setpriv"); return err == nil && os.Getuid() == 0 },
 	}[name]
