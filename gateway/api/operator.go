@@ -202,8 +202,8 @@ type CredentialArgs struct {
 	Preset           string    `json:"preset,omitempty"` // fills in what Rules leaves out
 	Site             string    `json:"site,omitempty"`   // the preset's host, where it is not the usual one
 	Account          string    `json:"account,omitempty"`
-	Confirm          string    `json:"confirm,omitempty"` // never (default), click
-	Rules            HTTPRules `json:"rules,omitzero"`    // http kinds only
+	Confirm          string    `json:"confirm,omitempty"`   // never (default), click
+	Rules            HTTPRules `json:"rules,omitzero"`      // http kinds only
 	Principal        string    `json:"principal,omitempty"` // ssh-ca: whom certificates are for; empty: the host's user
 	ValueLength      int       `json:"valueLength"`
 	ValueDigest      []byte    `json:"valueDigest"`                // SHA-256(salt | value)

@@ -19,9 +19,9 @@ const (
 
 func (a *app) call() *cobra.Command {
 	var (
-		key  string
-		wait time.Duration
-		own  files
+		key, reason string
+		wait        time.Duration
+		own         files
 	)
 	cmd := &cobra.Command{
 		Use:   "call TOOL JSON | call -",
@@ -33,7 +33,7 @@ ssh_upload (with --body-file) or ssh_download (with --output); or list_targets, 
 call that still waits for its card is given up when sp ends: --wait is how long the
 operator has. A body over 1 MiB is not in the document: --output writes it to a file.
 
-With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…},
+With "-" each line of stdin is one call, {"tool":…,"args":{…},"idempotencyKey":…,"reason":…},
 answered by one line in the same order: one connection, so that one grant serves
 them all. Exit 0 if every line's call would, else the first other status.`,
 		Example: `  sp call http_request '{"url":"https://api.github.com/repos/o/r","method":"GET"}'
@@ -47,6 +47,7 @@ them all. Exit 0 if every line's call would, else the first other status.`,
 		},
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the call's `KEY`: with the same one it is never made twice")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the operator: why this is wanted; the card shows it as the agent's own words")
 	cmd.Flags().DurationVar(&wait, "wait", 40*time.Second, "answer pending after `TIME` (at least 1s)")
 	cmd.Flags().StringVar(&own.body, "body-file", "", "http_request, ssh_upload: send the bytes of `FILE`")
 	cmd.Flags().StringVar(&own.output, "output", "", "http_request, ssh_download: write what came to the new `FILE`, long ones whole")
@@ -59,10 +60,13 @@ them all. Exit 0 if every line's call would, else the first other status.`,
 		defer agent.Close()
 		c := caller{app: a, agent: agent, wait: wait, files: own}
 		if args[0] != "-" {
-			return c.one(cmd.Context(), api.ActionRequest{Tool: args[0], Args: jsontext.Value(args[1]), IdempotencyKey: key})
+			return c.one(cmd.Context(), api.ActionRequest{Tool: args[0], Args: jsontext.Value(args[1]), IdempotencyKey: key, Reason: reason})
 		}
 		if key != "" {
 			return usage("with - each line holds its own idempotencyKey")
+		}
+		if reason != "" {
+			return usage("with - each line holds its own reason")
 		}
 		if own != (files{}) {
 			return usage("--body-file and --output are for a single call")

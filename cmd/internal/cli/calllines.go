@@ -53,7 +53,7 @@ func (c *caller) line(ctx context.Context, line []byte) error {
 	return c.one(ctx, r)
 }
 
-// parseCall reads {"tool","args","idempotencyKey"?}, each at most once and nothing
+// parseCall reads {"tool","args","idempotencyKey"?,"reason"?}, each at most once and nothing
 // else. Args pass as they are: what is wrong with them the gateway judges, and records.
 func parseCall(line []byte) (r api.ActionRequest, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
@@ -82,6 +82,8 @@ func parseCall(line []byte) (r api.ActionRequest, err error) {
 			r.Args = v.Clone()
 		case "idempotencyKey":
 			err = text(v, name, &r.IdempotencyKey)
+		case "reason":
+			err = text(v, name, &r.Reason)
 		default:
 			err = fmt.Errorf("unknown field %q", name)
 		}
