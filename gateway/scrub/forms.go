@@ -73,8 +73,18 @@ func escapes(b []byte, yield func([]byte) bool) bool {
 	for _, digits := range []string{upperHex, lowerHex} {
 		for _, keep := range []string{"", "~", "!'()*~", "!*", "/~", "$&+,/:;=@~", "$&+:=@~!'()*,;"} {
 			for _, space := range []string{"%20", "+"} {
-				if !yield(percent(b, digits, "-._"+keep, space)) {
+				// A URL is often shown inside JSON, whose encoders escape some of what a URL keeps.
+				p := percent(b, digits, "-._"+keep, space)
+				if !yield(p) {
 					return false
+				}
+				if !slices.ContainsFunc(p, func(c byte) bool { return contains("/&'+", c) }) {
+					continue
+				}
+				for _, mode := range []int{escapeSlash, escapeHTML, escapeSlash | escapeHTML, escapePlus} {
+					if !yield(jsonEscape(p, lowerHex, mode)) || mode == escapePlus && !yield(jsonEscape(p, upperHex, mode)) {
+						return false
+					}
 				}
 			}
 		}
