@@ -76,6 +76,7 @@ func newRig(t testing.TB, dir string, change ...func(*Config)) *rig {
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
+		r.placedAll()
 	})
 	t.Cleanup(r.stop)
 	return r

@@ -27,6 +27,7 @@ func (g *Gateway) walk(asking context.Context, who caller, q parsed, id string) 
 	}
 	g.acts.begin(a, drop)
 	a = g.act(asking, who, q, a)
+	g.complain("walk", placed(a))
 	g.acts.end(id, a)
 	return a
 }

@@ -203,6 +203,12 @@ func (w *world) start() {
 	w.t.Errorf("spd is not ready: %v", err)
 }
 
+// ready waits while spd is started anew.
+func (w *world) ready() {
+	w.up.RLock()
+	defer w.up.RUnlock()
+}
+
 func (w *world) kill() {
 	w.spd.Process.Kill()
 	w.spd.Wait()
@@ -282,8 +288,7 @@ func (w *world) work(r *rand.Rand, n int, more func() (int, bool), done *atomic.
 	}
 	for ok, left := true, 40; ok; left-- {
 		if r.IntN(50) > 0 { // a few calls are made to a gateway that is not there
-			w.up.RLock()
-			w.up.RUnlock()
+			w.ready()
 		}
 		if r.IntN(20) == 0 { // one of the two dies while the call is on its way
 			victim := cmd.Process.Pid

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
@@ -45,6 +46,7 @@ type DB struct {
 	w       *sql.DB      // one connection
 	r       *sql.DB
 	closed  bool // under pools
+	uses    atomic.Uint64
 }
 
 var _ vault.Store = (*DB)(nil)
@@ -92,9 +94,13 @@ func (d *DB) Close() error {
 
 // use keeps the pools as they are until the func it returns is called.
 func (d *DB) use() func() {
+	d.uses.Add(1)
 	d.pools.RLock()
 	return d.pools.RUnlock
 }
+
+// Uses counts what the database was asked to do since it was opened: calls of agents must not be among it.
+func (d *DB) Uses() uint64 { return d.uses.Load() }
 
 // connect opens a pool of n connections. The path is escaped: SQLite reads it
 // as a URI, where ? # and % mean something.
