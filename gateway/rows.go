@@ -58,11 +58,12 @@ func setRun(r *run, ended []*grant) func(*store.Tx) error {
 }
 
 // loadRuns makes a revocation outlive a restart: a run keeps its state for the process that owns it. One whose process
-// is gone has ended; one first seen while the vault was locked gets its row. g.authority is held.
-func (g *Gateway) loadRuns(ctx context.Context) error {
+// is gone has ended; one first seen while the vault was locked gets its row. A row that the vault did not write is none,
+// and returned. g.authority is held.
+func (g *Gateway) loadRuns(ctx context.Context) (forged []string, err error) {
 	rows, err := g.db.Runs(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var gone []store.Run
 	for _, row := range rows {
@@ -72,11 +73,12 @@ func (g *Gateway) loadRuns(ctx context.Context) error {
 		}
 		plain, err := g.vault.Unseal(store.UseRun, []byte(row.ID), row.Sealed)
 		if err != nil {
-			return fmt.Errorf("run %s: %w", row.ID, err)
+			forged = append(forged, row.ID)
+			continue
 		}
 		var s storedRun
 		if err := json.Unmarshal(plain, &s); err != nil {
-			return fmt.Errorf("run %s: %w", row.ID, err)
+			return nil, fmt.Errorf("run %s: %w", row.ID, err)
 		}
 		p, err := peer.Find(s.Agent.ProcessID)
 		if err != nil || p.Key() != s.Owner {
@@ -100,7 +102,7 @@ func (g *Gateway) loadRuns(ctx context.Context) error {
 	for i, row := range gone {
 		evs[i] = event.RunEnded{Run: row.ID}
 	}
-	return g.change(ctx, true, evs, func(tx *store.Tx) error {
+	return forged, g.change(ctx, true, evs, func(tx *store.Tx) error {
 		for _, row := range gone {
 			if err := tx.SetRun(row.ID, row.State, authz.Ended.String(), now().Wall); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -109,12 +110,12 @@ func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
 	if err := g.db.Change(ctx, func(tx *store.Tx) error { return tx.Told(todo.told) }); err != nil {
 		return err
 	}
-	if forged := g.vault.Forged(); len(forged) > 0 {
-		g.cfg.Log.Warn("rows that this vault did not write are ignored", "rows", forged)
-	}
-	if err := g.loadRuns(ctx); err != nil {
+	forged := slices.Clone(g.vault.Forged())
+	runs, err := g.loadRuns(ctx)
+	if err != nil {
 		return err
 	}
+	forged = append(forged, runs...)
 	rows, err := g.db.Unresolved(ctx)
 	if err != nil {
 		return err
@@ -122,11 +123,26 @@ func (g *Gateway) rebuild(ctx context.Context, o *opening) error {
 	for _, row := range rows {
 		k, err := g.openKept(row)
 		if err != nil {
-			return err
+			forged = append(forged, row.ID)
+			continue
 		}
 		g.acts.remember(k)
 	}
-	return nil
+	return g.tellForged(ctx, forged)
+}
+
+// tellForged records rows that nobody with the vault's key wrote. They are ignored: whoever can write them could as well
+// have deleted what they stand for.
+func (g *Gateway) tellForged(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	g.cfg.Log.Warn("rows that this vault did not write are ignored", "rows", len(ids))
+	e := event.RowsForged{}
+	for _, id := range ids[:min(len(ids), 64)] {
+		e.Rows = append(e.Rows, escape(id, 64))
+	}
+	return g.log.note(ctx, "", e)
 }
 
 // replayed is what own parts after the applied position say.

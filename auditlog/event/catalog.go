@@ -67,6 +67,11 @@ type VaultReleased struct {
 	LogSeen     uint64 `json:"logSeen,omitzero"`
 }
 
+// RowsForged: the database holds rows that nobody with the vault's key wrote. They were ignored.
+type RowsForged struct {
+	Rows []string `json:"rows"` // their ids, at most 64
+}
+
 // SlotAdded: another key opens the vault from here on. Kind is passphrase, recovery or keychain.
 type SlotAdded struct {
 	Slot     string `json:"slot"`

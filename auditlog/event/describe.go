@@ -34,6 +34,9 @@ func (l Line) describe() (run, epoch, what string) {
 		}
 		w.count("logEnd", int64(e.LogEnd))
 		w.count("logSeen", int64(e.LogSeen))
+	case RowsForged:
+		w.count("rows", int64(len(e.Rows)))
+		w.note("put there by another hand, and ignored")
 	case SlotAdded:
 		w.text(e.Kind)
 		w.pair("slot", e.Slot)

@@ -90,6 +90,7 @@
 //	vault_locked            Sessions  operator string, reason string
 //	vault_quarantined       Sessions  reason string
 //	vault_released          Sessions  reason string, operator string, acceptedLog? bool, logEnd? int, logSeen? int
+//	rows_forged             Sessions  rows [string]
 //	slot_added              Sessions  slot string, kind string, operator string
 //	slot_removed            Sessions  slot string, kind string, operator string
 //	vault_rekeyed           Sessions  generation int, counter int, operator string

@@ -29,6 +29,7 @@ var table = []row{
 	line[VaultLocked]("vault_locked", sessions),
 	line[VaultQuarantined]("vault_quarantined", sessions),
 	line[VaultReleased]("vault_released", sessions),
+	line[RowsForged]("rows_forged", sessions),
 	line[SlotAdded]("slot_added", sessions),
 	line[SlotRemoved]("slot_removed", sessions),
 	line[VaultRekeyed]("vault_rekeyed", sessions),
@@ -96,6 +97,7 @@ func (VaultUnlocked) event()        {}
 func (VaultLocked) event()          {}
 func (VaultQuarantined) event()     {}
 func (VaultReleased) event()        {}
+func (RowsForged) event()           {}
 func (SlotAdded) event()            {}
 func (SlotRemoved) event()          {}
 func (VaultRekeyed) event()         {}

@@ -133,6 +133,7 @@ func hasPart(cond string) (bool, error) {
 		return false, fmt.Errorf("unknown condition %q", cond)
 	}
 	have := map[string]func() bool{
+		"sqlite3":       func() bool { _, err := exec.LookPath("sqlite3"); return err == nil },
 		"sshd":          func() bool { return canServeSSH() == nil },
 		"script":        func() bool { _, err := exec.LookPath("script"); return err == nil },
 		"mcp-inspector": func() bool { _, err := exec.LookPath("mcp-inspector"); return err == nil },
