@@ -129,8 +129,8 @@ func (s *story) deeds(r *Record, x *epoch, src *sources) {
 		r.Unknown = append(r.Unknown, fmt.Sprintf("%d earlier refusals are not listed; see sp audit activity --run %s", over, s.run))
 	}
 	if success != nil {
-		r.LastSuccess = success.over.moment()
-		src.add("lastSuccessfulActionAt", success.over)
+		r.LastSuccess = success.begun.moment() // when it began, as of the last attempted one
+		src.add("lastSuccessfulActionAt", success.begun, success.over)
 	}
 	if attempt != nil {
 		t, res := target(attempt), attempt.result

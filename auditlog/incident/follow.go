@@ -25,7 +25,13 @@ func (r *Record) Follow() {
 	if revoked && !proved && (alive || r.Live == nil) {
 		say("prove that the revocation holds, no refused attempt is recorded yet: sp run contain %s", r.Run)
 	}
-	if alive && r.Server != nil {
+	switch {
+	case !alive || r.Server == nil:
+	case r.End != nil && r.End.Signal == "SIGTERM":
+		say("it outlived SIGTERM: sp run contain %s --pid %d --kill, which leaves it no time to clean up", r.Run, r.Server.ProcessID)
+	case proved:
+		say("the process lives: sp run contain %s --pid %d", r.Run, r.Server.ProcessID)
+	default:
 		say("the process lives: sp run contain %s --pid %d, once its refusal is recorded", r.Run, r.Server.ProcessID)
 	}
 	for _, o := range r.Unresolved {

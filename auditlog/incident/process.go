@@ -173,7 +173,10 @@ func (f *fate) end() *End {
 	}
 	e := &End{Signal: f.signalled.Signal, Result: "not looked at since", At: f.sent.time}
 	if c := f.checked; c != nil {
-		e.Result = strings.TrimSpace(strings.ReplaceAll(c.State, "_", " ") + " " + c.Detail)
+		e.Result = strings.ReplaceAll(c.State, "_", " ")
+		if c.Detail != "" {
+			e.Result += ": " + c.Detail
+		}
 	}
 	if f.signalled.Forced {
 		e.Result += "; forced"
