@@ -318,6 +318,9 @@ func (g *Gateway) flushActions(ctx context.Context) error {
 	}
 	// The head is read before the open intents: one that comes between has a higher sequence than it.
 	head := g.log.head().Seq
+	if err := g.flushToldHeld(ctx); err != nil {
+		return err
+	}
 	rows, docs, upto := g.acts.take(head)
 	for i := range rows {
 		if err := g.sealKept(&rows[i], docs[i]); err != nil {

@@ -140,6 +140,12 @@ func (g *Gateway) keepTold(ctx context.Context) {
 func (g *Gateway) flushTold(ctx context.Context) error {
 	g.authority.Lock() // a box sealed before the vault's keys change is written before, too
 	defer g.authority.Unlock()
+	return g.flushToldHeld(ctx)
+}
+
+// flushToldHeld is flushTold for whoever holds g.authority. It comes before the applied position moves: what is behind
+// that is not read back from the log.
+func (g *Gateway) flushToldHeld(ctx context.Context) error {
 	evs := g.log.told.take()
 	open := g.vault.State() == vault.Ready
 	var rows []store.Told
