@@ -36,6 +36,7 @@ func programs() map[string]func() {
 //	log                      $WORK/log is a copy of the log's folder and spd.log, as root would hand it to a reviewer
 //	history sessions|activity  what the reviewer reads in it, as JSON
 //	recorded LOG N REGEXP    waits until the log has it so often
+//	disk fill|free           (served) takes all room on the gateway's disk, gives it back
 //	mode FOLDER MODE         (served) what root does to the socket folder
 //	digest FILE              $DIGEST is the file's
 //	[mode:same] [mode:served] [part:userns] [part:landlock]
@@ -87,7 +88,7 @@ func TestIdentityStage(t *testing.T) {
 			return errors.Join(os.Mkdir(e.Getenv("HOME"), 0o700), os.WriteFile(e.Getenv("PASS"), []byte(passphrase+"\n"), 0o600))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready": st.ready, "vault": st.vault, "up": st.up, "end": st.end, "log": st.log, "history": st.history, "recorded": st.recorded, "mode": st.chmod,
+			"ready": st.ready, "vault": st.vault, "up": st.up, "end": st.end, "log": st.log, "history": st.history, "recorded": st.recorded, "mode": st.chmod, "disk": st.disk,
 			"digest": cmdDigest, "op": cmdOp, "card": cmdCard, "approve": cmdApprove,
 			"upstream": cmdUpstream, "arrived": cmdArrived, "ledger": cmdLedger,
 			"mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear, "get": cmdGet, "search": cmdSearch,
@@ -217,6 +218,8 @@ func (st *stage) recorded(ts *testscript.TestScript, neg bool, args []string) {
 func (st *stage) chmod(ts *testscript.TestScript, neg bool, args []string) {
 	st.wish(ts, append([]string{"mode"}, args...)...)
 }
+
+func (st *stage) disk(ts *testscript.TestScript, neg bool, args []string) { st.wish(ts, args...) }
 
 func cmdDigest(ts *testscript.TestScript, neg bool, args []string) {
 	b, err := os.ReadFile(ts.MkAbs(args[0]))

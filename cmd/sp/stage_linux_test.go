@@ -138,13 +138,15 @@ func (m *manager) play(args []string) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(m.dir)
+	defer syscall.Unmount(filepath.Join(m.dir, "data"), syscall.MNT_DETACH)
 	defer m.end(syscall.SIGKILL)
 	m.data = filepath.Join(m.dir, "data")
 	err = errors.Join(
 		os.Chmod(m.dir, 0o755),
 		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount("none", "/run", "tmpfs", 0, "mode=0755"),
-		give("/run/sallyport", 0o710), give(m.data, 0o700),
+		give("/run/sallyport", 0o710),
+		os.Mkdir(m.data, 0o700), syscall.Mount("none", m.data, "tmpfs", 0, "mode=0700,size=32m"), os.Chown(m.data, gatewayID, userID),
 	)
 	if err != nil {
 		return 0, err
@@ -186,9 +188,6 @@ func (m *manager) play(args []string) (int, error) {
 func (m *manager) do(wish []string) error {
 	switch {
 	case len(wish) == 2 && wish[0] == "adopt": // a vault that the stage made
-		if err := os.RemoveAll(m.data); err != nil {
-			return err
-		}
 		return errors.Join(copyFolder(wish[1], m.data), chownAll(m.data, gatewayID, userID))
 	case len(wish) == 1 && wish[0] == "up":
 		return m.start(nil)
@@ -206,6 +205,10 @@ func (m *manager) do(wish []string) error {
 		}
 		os.RemoveAll(filepath.Join(wish[1], "vault.db"))
 		return errors.Join(copyFile(filepath.Join(m.dir, "spd.log"), filepath.Join(wish[1], "spd.log"), 0o600), chownAll(wish[1], userID, userID))
+	case len(wish) == 1 && wish[0] == "fill":
+		return m.fill()
+	case len(wish) == 1 && wish[0] == "free":
+		return os.Remove(filepath.Join(m.data, "ballast"))
 	case len(wish) == 3 && wish[0] == "mode": // spoil or mend the socket folder
 		mode, err := strconv.ParseUint(wish[2], 8, 32)
 		if err != nil {
@@ -214,6 +217,22 @@ func (m *manager) do(wish []string) error {
 		return os.Chmod(wish[1], fs.FileMode(mode))
 	}
 	return fmt.Errorf("no such wish: %q", wish)
+}
+
+// fill takes what room is left on the gateway's disk.
+func (m *manager) fill() error {
+	f, err := os.OpenFile(filepath.Join(m.data, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 4096)); errors.Is(err, syscall.ENOSPC) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // start runs spd as a unit file says it: its own uid, the served user's group, three capabilities.
