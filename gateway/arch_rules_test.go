@@ -65,7 +65,8 @@ var arrows = map[string]to{
 	"cmd/internal/mcpshim":         {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv", why: "the shim is a client of the agents' door"},
 	"cmd/internal/mcpshim/calmenv": {why: "it runs before every other package of the shim"},
 	"cmd/internal/confine":         {why: "what starts an agent knows the kernel, and nothing of ours"},
-	"cmd/internal/cli":             {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/confine", why: "sp has no way to a vault"},
+	"cmd/internal/service":         {why: "files for service managers, and who is served"},
+	"cmd/internal/cli":             {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/confine cmd/internal/service", why: "sp has no way to a vault"},
 	"cmd/internal/demo": {
 		may:   "auditlog auditlog/event gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest",
 		tests: "cmd/internal/cli",
