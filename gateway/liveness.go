@@ -283,3 +283,26 @@ func (g *Gateway) witnessSurvivors(r *run) {
 	_, _, err := g.observe(g.life, r, whyClientGone)
 	g.complain("observe survivors", err)
 }
+
+// endedGrants says of each grant of a run that is void why it is. A grant's row knows the reason where it ended with others
+// (restart, lock, stop); else the run's own state says it.
+func (g *Gateway) endedGrants(ctx context.Context, r api.Run) (out []api.EndedGrant, err error) {
+	rows, err := g.db.Grants(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if row.Ended.IsZero() {
+			continue
+		}
+		why := row.State
+		if why == authz.GrantVoid.String() {
+			switch authz.ParseRunState(r.State) {
+			case authz.Revoked, authz.Orphaned, authz.Ended:
+				why = "run_" + r.State
+			}
+		}
+		out = append(out, api.EndedGrant{ID: row.ID, ExecutionEpoch: row.Epoch, Why: why, EndedAt: row.Ended})
+	}
+	return out, nil
+}

@@ -74,9 +74,14 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 		return nil, err
 	}
 	if x == nil {
-		return g.storedRun(row), nil
+		out := g.storedRun(row)
+		out.EndedGrants, err = g.endedGrants(r.ctx, out)
+		return out, err
 	}
 	out := x.show()
+	if out.EndedGrants, err = g.endedGrants(r.ctx, out); err != nil {
+		return nil, err
+	}
 	calls, err := g.callsOf(r.ctx, x.id)
 	if err != nil {
 		return nil, err

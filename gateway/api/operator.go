@@ -302,6 +302,7 @@ type Run struct {
 	Calls               int       `json:"calls"`
 
 	CallClasses *CallClasses `json:"callClasses,omitempty"` // run/show alone
+	EndedGrants []EndedGrant `json:"endedGrants,omitempty"` // run/show alone
 	Reparented  []Reparented `json:"reparented,omitempty"`
 }
 
@@ -312,6 +313,15 @@ type CallClasses struct {
 	Uncertain int `json:"uncertain"`
 	After     int `json:"after"`
 	Refused   int `json:"refused"`
+}
+
+// EndedGrant is a grant that gives nothing any more. Why: restart, a word of the lock or the stop, run_revoked, run_orphaned,
+// run_ended, or void (its epoch ended, or the operator revoked it alone).
+type EndedGrant struct {
+	ID             string    `json:"id"`
+	ExecutionEpoch string    `json:"executionEpoch"`
+	Why            string    `json:"why"`
+	EndedAt        time.Time `json:"endedAt"`
 }
 
 // Reparented is a process of the run whose parent ended while the client lived. PPID 1 is a hint, no verdict.

@@ -70,6 +70,9 @@ func (a *app) showRun(r api.Run) {
 	for _, e := range r.Epochs {
 		pairs = append(pairs, "epoch", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s (pid %d)", e.ID, e.State, e.ServerLabel, e.ProcessID)), " "))
 	}
+	for _, x := range r.EndedGrants {
+		pairs = append(pairs, "grant", fmt.Sprintf("%s void since %s: %s", x.ID, stamp(x.EndedAt), x.Why))
+	}
 	facts(a.out, "", pairs...)
 }
 
