@@ -28,6 +28,9 @@ func TestAcceptanceCommands(t *testing.T) {
 			continue
 		}
 		for name := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(c[2], "'"), `\|`, "|"), "|") {
+			if name == "^$" {
+				continue // benchmarks alone
+			}
 			top, script, below := strings.Cut(name, "/")
 			if !regexp.MustCompile(`(?m)^Test\w*` + strings.TrimPrefix(top, "Test")).MatchString(tests) {
 				t.Errorf("%s: no test matches %s", c[0], top)
