@@ -30,6 +30,7 @@ func TestDependencies(t *testing.T) {
 		"sallyport/cmd/internal/cli":             "its commands",
 		"sallyport/cmd/internal/mcpshim":         "the agent's shim",
 		"sallyport/cmd/internal/confine":         "an agent kept from the gateway",
+		"sallyport/cmd/internal/service":         "the units of a gateway under a user of its own",
 		"sallyport/cmd/internal/mcpshim/calmenv": "its debug settings, off",
 		"sallyport/auditlog":                     "bytes of the log",
 		"sallyport/auditlog/event":               "meaning of the log",
