@@ -247,6 +247,9 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 		return api.Fail("proof_required", "")
 	}
 	for _, k := range append(req.keys, *req.proof) {
+		if len(k.Value) > api.ProofLimit {
+			return api.Fail("invalid_request", "a proof is at most 4096 bytes")
+		}
 		if strings.ContainsFunc(k.Value, unicode.IsControl) {
 			return api.Fail("proof_wrong", "a passphrase holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
 		}

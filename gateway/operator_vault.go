@@ -35,6 +35,9 @@ func (g *Gateway) status() api.Status {
 }
 
 func (g *Gateway) opInit(r opRequest) (any, error) {
+	if fault := decode(r.args, &struct{}{}); fault != nil {
+		return nil, fault
+	}
 	if r.proof.Kind != "passphrase" || len(r.proof.Value) < minPassphrase {
 		return nil, api.Fail("proof_required", fmt.Sprintf("a new vault needs a passphrase of at least %d characters", minPassphrase))
 	}

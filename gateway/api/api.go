@@ -17,6 +17,7 @@ const (
 	FrameLimit   = 16 << 20 // bytes of one line on agent.sock, newline included
 	DepthLimit   = 64       // nesting of any JSON document
 	ValueLimit   = 1 << 20  // bytes of a credential's value
+	ProofLimit   = 4096     // bytes of a passphrase or an identity
 	WaitLimit    = 45       // seconds a call waits for its answer before it is told as pending
 	ApprovalLife = 120      // seconds a card waits for the operator
 )
