@@ -161,3 +161,28 @@ func TestCAFile(t *testing.T) {
 		}
 	}
 }
+
+// No command of sp gives a value back: these are all that speak of credentials, and each is looked at when it is added.
+func TestNoCommandReveals(t *testing.T) {
+	a := &app{env: newWorld(t).env}
+	var names []string
+	for _, c := range a.secret().Commands() {
+		names = append(names, c.Name())
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "add import ls presets rebind rm rotate show test" {
+		t.Errorf("sp secret has %s", got)
+	}
+	reveal := regexp.MustCompile(`\b(reveal|export|dump|decrypt|print|unmask|plaintext)\b`)
+	known := map[string]string{"sp audit export": "the log's records, which hold no value"}
+	for _, c := range everyCommand(a.root()) {
+		if known[c.CommandPath()] == "" && reveal.MatchString(c.Name()) {
+			t.Errorf("%s: what does it show?", c.CommandPath())
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if reveal.MatchString(f.Name) {
+				t.Errorf("%s --%s: what does it show?", c.CommandPath(), f.Name)
+			}
+		})
+	}
+}
