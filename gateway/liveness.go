@@ -44,7 +44,7 @@ type silence struct {
 	told   bool // as client_unresponsive
 }
 
-// step takes one look in. It returns what is to be told, or nil. mu must be held.
+// quiet takes one look in; an empty reason: the client does something. It returns what is to be told, or nil. mu must be held.
 func (r *run) quiet(reason string, unread int, at time.Time) event.Event {
 	s := &r.roster.silence
 	if reason == "" || reason == silentUnread && unread < s.unread { // somebody has read

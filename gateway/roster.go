@@ -144,8 +144,3 @@ func (r *run) relatives() []relative {
 	}
 	return out
 }
-
-// belongs tells whether a process key is one of the run's.
-func (r *run) belongs(key string) bool {
-	return slices.ContainsFunc(r.relatives(), func(x relative) bool { return x.key == key })
-}
