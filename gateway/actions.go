@@ -44,7 +44,7 @@ type actions struct {
 	behindDocs []keptAction               // the same, as documents to seal
 	unresolved map[string]map[string]bool // plan digest or effect key (hex) -> actions
 	kick       chan struct{}
-	watched    map[string]struct{} // jobs on hosts that are being watched
+	host       hostJobs
 }
 
 type action struct {
@@ -59,7 +59,7 @@ type action struct {
 }
 
 func newActions() *actions {
-	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1), watched: map[string]struct{}{}}
+	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.room.left.Store(lineRoom)
 	s.blobRoom.left.Store(blobRoom)
 	return s

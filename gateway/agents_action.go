@@ -49,7 +49,7 @@ func (a *agentConn) status(ctx context.Context, params []byte) api.Response {
 			return api.Response{Error: a.denied(ctx, who, api.MethodStatus, "", a.g.refusal(d))}
 		}
 	}
-	if hasJob(act) {
+	if hasJob(act) && !onHost(act.Tool) { // a host's job is watched: what is known of it is here
 		return a.askJob(ctx, api.MethodStatus, askStatus, act, time.Duration(r.WaitSeconds)*time.Second)
 	}
 	return api.Response{Action: &act}

@@ -114,6 +114,7 @@ func (g *Gateway) askJob(asking context.Context, who caller, verb string, of api
 	q, id := askOf(verb, of), newID("act_")
 	ended := make(chan api.Action, 1)
 	g.task(func() {
+		defer g.acts.host.asks(verb, of.ID)()
 		asked := g.walk(asking, who, q, id)
 		g.learn(q.job, asked)
 		ended <- asked
@@ -133,6 +134,7 @@ func (g *Gateway) askJob(asking context.Context, who caller, verb string, of api
 // operateJob is the operator's request about a job: no run's, and by no grant.
 func (g *Gateway) operateJob(r opRequest, verb string, of api.Action) (api.Action, error) {
 	q := askOf(verb, of)
+	defer g.acts.host.asks(verb, of.ID)()
 	asked, err := g.operate(r.ctx, q, r.who, verb, of.ID)
 	if err != nil {
 		return api.Action{}, err

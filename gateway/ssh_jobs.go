@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -112,22 +113,23 @@ func cancelledJob(asked api.Action) jobChange {
 	return jobChange{outcome: "cancel_unconfirmed"}
 }
 
+// watchJobs takes up the jobs that were not known to have ended.
+func (g *Gateway) watchJobs(ctx context.Context) error {
+	rows, err := g.db.Running(ctx)
+	for _, row := range rows {
+		g.watchJob(row.ID)
+	}
+	return err
+}
+
 // watchJob follows a job until its end is known and recorded, the vault is closed, or nothing can be asked any more. Only
 // one watch of an action runs.
 func (g *Gateway) watchJob(id string) {
-	g.acts.mu.Lock()
-	_, watched := g.acts.watched[id]
-	g.acts.watched[id] = struct{}{}
-	g.acts.mu.Unlock()
-	if watched {
+	if !g.acts.host.watch(id) {
 		return
 	}
 	g.task(func() {
-		defer func() {
-			g.acts.mu.Lock()
-			defer g.acts.mu.Unlock()
-			delete(g.acts.watched, id)
-		}()
+		defer g.acts.host.unwatch(id)
 		w := &jobWatch{out: &stream{}, err: &stream{}}
 		for pause := jobFirstLook; ; pause = min(pause*3/2, jobLastLook) {
 			t := time.NewTimer(pause)
@@ -149,6 +151,59 @@ func (g *Gateway) watchJob(id string) {
 			}
 		}
 	})
+}
+
+// hostJobs is what is under way about jobs on hosts: who is watched, and who is being cancelled.
+type hostJobs struct {
+	mu      sync.Mutex
+	watched map[string]bool
+	cancels map[string]int
+}
+
+// watch is true for the first that watches a job.
+func (s *hostJobs) watch(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watched[id] {
+		return false
+	}
+	if s.watched == nil {
+		s.watched = map[string]bool{}
+	}
+	s.watched[id] = true
+	return true
+}
+
+func (s *hostJobs) unwatch(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watched, id)
+}
+
+// asks notes that a job is being cancelled, until the returned func is called.
+func (s *hostJobs) asks(verb, id string) func() {
+	if verb != askCancel {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancels == nil {
+		s.cancels = map[string]int{}
+	}
+	s.cancels[id]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.cancels[id]--; s.cancels[id] == 0 {
+			delete(s.cancels, id)
+		}
+	}
+}
+
+func (s *hostJobs) cancelling(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cancels[id] > 0
 }
 
 // jobWatch is what a watch has read of a job's outputs.
@@ -205,6 +260,9 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 	})
 	if err != nil {
 		return false // asked again later: that nothing answers says nothing about the job
+	}
+	if g.acts.host.cancelling(of.ID) {
+		return false // what the cancellation finds counts
 	}
 	ch, known := w.end(of, j)
 	if !known {

@@ -28,17 +28,23 @@ func sshRig(t *testing.T) (*rig, *sshtest.Host) {
 	t.Cleanup(h.Close)
 	r := newRig(t, "")
 	r.init()
-	salt := make([]byte, 16)
-	sum := sha256.Sum256(append(salt[:16:16], key...))
-	out, err := r.opCredentialAdd(opRequest{ctx: t.Context(), who: "passphrase", salt: salt, value: key,
-		args: encode(api.CredentialArgs{Name: "deploy-key", Kind: "ssh-key", ValueLength: len(key), ValueDigest: sum[:]})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rules := out.(api.Credential).Rules; len(rules) != 1 || !strings.HasPrefix(rules[0], "ssh-ed25519 ") {
+	if rules := r.addKey("deploy-key", key).Rules; len(rules) != 1 || !strings.HasPrefix(rules[0], "ssh-ed25519 ") {
 		t.Fatalf("an ssh-key shows its public half: %v", rules)
 	}
 	return r, h
+}
+
+// addKey stores an SSH key.
+func (r *rig) addKey(name string, key []byte) api.Credential {
+	r.t.Helper()
+	salt := make([]byte, 16)
+	sum := sha256.Sum256(append(salt[:16:16], key...))
+	out, err := r.opCredentialAdd(opRequest{ctx: r.t.Context(), who: "passphrase", salt: salt, value: key,
+		args: encode(api.CredentialArgs{Name: name, Kind: "ssh-key", ValueLength: len(key), ValueDigest: sum[:]})})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out.(api.Credential)
 }
 
 func (r *rig) addHost(h *sshtest.Host, argv ...[]string) (api.Host, error) {

@@ -61,6 +61,7 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, o *opening) erro
 	g.complain("anchor", g.anchor(ctx))
 	g.attended()
 	g.open.Store(true)
+	g.complain("watch jobs", g.watchJobs(ctx))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -213,4 +214,16 @@ func cmdAsNobody(ts *testscript.TestScript, neg bool, args []string) {
 	const nobody = "65534"
 	expect(ts, neg, ts.Exec("setpriv", append([]string{"--reuid", nobody, "--regid", nobody, "--clear-groups",
 		"env", "-i", "-C", "/", "HOME=/nonexistent", filepath.Join(ts.Getenv("BIN"), "sp")}, args...)...))
+}
+
+// cmdUntil runs a program again and again until its stdout matches: until PROGRAM ARG… ;; PATTERN.
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || args[len(args)-2] != ";;" {
+		ts.Fatalf("usage: until PROGRAM ARG... ;; PATTERN")
+	}
+	want := regexp.MustCompile(args[len(args)-1])
+	until(ts, want.String(), func() bool {
+		err := ts.Exec(args[0], args[1:len(args)-2]...)
+		return err == nil && want.MatchString(ts.ReadFile("stdout"))
+	})
 }

@@ -76,7 +76,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"vault": cmdVault, "op": cmdOp, "card": cmdCard, "approve": cmdApprove,
 			"upstream": cmdUpstream, "arrived": cmdArrived, "ledger": cmdLedger, "sshd": cmdSSHD,
-			"mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear,
+			"until": cmdUntil, "mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear,
 			"get": cmdGet, "decrypt": cmdDecrypt, "search": cmdSearch,
 			"kill9": cmdKill9, "as-nobody": cmdAsNobody,
 		},
@@ -136,6 +136,7 @@ func hasPart(cond string) (bool, error) {
 		"sqlite3":       func() bool { _, err := exec.LookPath("sqlite3"); return err == nil },
 		"sshd":          func() bool { return canServeSSH() == nil },
 		"script":        func() bool { _, err := exec.LookPath("script"); return err == nil },
+		"git":           func() bool { _, err := exec.LookPath("git"); return err == nil },
 		"mcp-inspector": func() bool { _, err := exec.LookPath("mcp-inspector"); return err == nil },
 		"nobody":        func() bool { _, err := exec.LookPath("setpriv"); return err == nil && os.Getuid() == 0 },
 	}[name]

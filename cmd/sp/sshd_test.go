@@ -33,7 +33,7 @@ func cmdSSHD(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: sshd")
 	}
-	for _, key := range []string{"sshd", "id"} {
+	for _, key := range []string{"sshd", "id", "ca"} {
 		ts.Check(exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key, "-f", ts.MkAbs(key)).Run())
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,10 @@ KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 PidFile none
 LogLevel VERBOSE
-`, port, ts.MkAbs("sshd"), ts.MkAbs("id.pub")), 0o600))
+Subsystem sftp internal-sftp
+AcceptEnv GIT_PROTOCOL
+TrustedUserCAKeys %s
+`, port, ts.MkAbs("sshd"), ts.MkAbs("id.pub"), ts.MkAbs("ca.pub")), 0o600))
 	argv := []string{"/usr/sbin/sshd", "-D", "-e", "-f", conf}
 	if os.Getuid() == 0 {
 		argv = append([]string{"unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 0755 /run/sshd && exec "$@"`, "sh"}, argv...)

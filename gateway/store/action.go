@@ -120,6 +120,11 @@ func (d *DB) Unresolved(ctx context.Context) ([]Action, error) {
 	return d.actions(ctx, ` WHERE unresolved = 1 ORDER BY id`)
 }
 
+// Running returns the actions that have not ended: jobs on hosts, oldest first.
+func (d *DB) Running(ctx context.Context) ([]Action, error) {
+	return d.actions(ctx, ` WHERE state = 'running' ORDER BY id`)
+}
+
 func (d *DB) actions(ctx context.Context, tail string, args ...any) ([]Action, error) {
 	defer d.use()()
 	out, err := collect(ctx, d.r, func(rs *sql.Rows) (a Action, err error) {
