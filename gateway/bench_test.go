@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,6 +117,64 @@ func BenchmarkP2Throughput(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// P3: the processor time of a brokered call over a direct one's, with 16 and 64 callers. Caller, gateway and service share
+// the process, on both sides of the ratio.
+func BenchmarkP3CPU(b *testing.B) {
+	for _, n := range []int{16, 64} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			_, a, url := benchRig(b)
+			http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = n
+			run := func(total int, one func()) time.Duration {
+				runtime.GC() // neither side pays for the other's garbage
+				before := processorTime(b)
+				var left atomic.Int64
+				var all sync.WaitGroup
+				for range n {
+					all.Go(func() {
+						for left.Add(1) <= int64(total) {
+							one()
+						}
+					})
+				}
+				all.Wait()
+				return processorTime(b) - before
+			}
+			var brokered, direct time.Duration
+			calls := 0
+			for b.Loop() {
+				brokered += run(16*n, func() {
+					if got := code(a.ask("call", call0(url, "GET"))); got != "confirmed" {
+						b.Error(got)
+					}
+				})
+				direct += run(16*n, func() {
+					res, err := http.Get(url)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				})
+				calls += 16 * n
+			}
+			b.ReportMetric(float64(brokered)/float64(direct), "ratio")
+			b.ReportMetric(float64(brokered.Microseconds())/float64(calls), "brokered-cpu-µs")
+			b.ReportMetric(float64(direct.Microseconds())/float64(calls), "direct-cpu-µs")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// processorTime is what this process has used so far, in user and kernel mode.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func benchRig(b *testing.B) (*rig, *agent0, string) {

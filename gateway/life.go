@@ -26,8 +26,9 @@ const (
 	unconfirmed
 	accepted
 	watched
+	watchedUnknown
 	stopping
-	watchedStopping
+	watchedInDoubt
 	stopped
 	stopUnknown
 )
@@ -42,7 +43,7 @@ var life = [...]stage{
 	asked: {api.Pending, "", "a caller's line: read, identified, bound to one plan", "nothing; a card that waits is an approval_requested",
 		[]int{called, denied}},
 	called: {api.Running, "", "the ladder, or the operator's yes: allowed, its use taken, held by the run's lock", "the INTENT, synced before the first byte leaves",
-		[]int{denied, notSent, confirmed, redirected, failedRemote, unconfirmed, accepted, watched}},
+		[]int{denied, notSent, confirmed, redirected, failedRemote, unconfirmed, accepted, watched, watchedUnknown}},
 	denied: {api.Done, "denied", "the ladder, the operator's no, a cancellation, or the caller's end before the intent; the gate or the address check after it",
 		"an authorization_denied note; after the intent a RESULT", nil},
 	notSent:      {api.Done, "not_sent", "the executor: no byte of the request left", inResult, nil},
@@ -53,10 +54,12 @@ var life = [...]stage{
 		inResult + "; after a crash a tool_unresolved. A write blocks its twin until a tool_resolved", nil},
 	accepted: {api.Done, "accepted", "the executor: the answer named a remote job", inResult + ", with the job's id in its own part", []int{stopping, stopUnknown}},
 	watched: {api.Running, "accepted", "the executor: a job that the gateway watches was started", inResult + ", with the job's id in its own part",
-		[]int{confirmed, failedRemote, unconfirmed, watchedStopping, stopped, stopUnknown}},
+		[]int{confirmed, failedRemote, unconfirmed, watchedInDoubt, stopped}},
+	watchedUnknown: {api.Running, "sent_unconfirmed", "the executor: the start of such a job had no answer; its id is known, so it is looked for", inResult + ", with the job's id in its own part",
+		[]int{watched, confirmed, failedRemote, unconfirmed, notSent, watchedInDoubt, stopped}},
 	stopping: {api.Done, "cancel_requested", "a cancellation that the remote side took", inNote, []int{stopUnknown}},
-	watchedStopping: {api.Running, "cancel_requested", "a cancellation of a watched job, until its end is seen", inNote,
-		[]int{confirmed, failedRemote, stopped, stopUnknown}},
+	watchedInDoubt: {api.Running, "cancel_unconfirmed", "a cancellation of a watched job whose effect can't be proved yet", inNote,
+		[]int{confirmed, failedRemote, unconfirmed, stopped}},
 	stopped:     {api.Done, "cancelled", "a watched job's end, proved", inNote, nil},
 	stopUnknown: {api.Done, "cancel_unconfirmed", "a cancellation of which no answer came, or whose effect can't be proved", inNote, []int{stopping, stopped}},
 }

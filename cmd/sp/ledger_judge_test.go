@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
@@ -48,21 +49,16 @@ func (w *world) judge(calls int) {
 		if seen == 0 && end == "confirmed" {
 			wrong("it was not seen")
 		}
-		switch told {
-		case "": // killed before it was told anything
-		case "confirmed", "sent_unconfirmed", "failed_remote", "not_sent":
-			// What the gateway says is what it recorded; what the client says of a gateway that is gone is no more than it knows.
-			if end != told && !(told == "sent_unconfirmed" && end == "unresolved") {
+		code, own := strings.CutPrefix(told, errorMark)
+		switch {
+		case told == "": // killed before it was told anything
+		case !own: // the gateway's word is what it recorded
+			if end != told {
 				wrong("the log says %s", end)
 			}
-		case "gateway_restarted":
-			if seen == 0 && end == "confirmed" {
-				wrong("it was not seen")
-			}
-		default: // a refusal
-			if seen > 0 {
-				wrong("it was refused")
-			}
+		case code == "sent_unconfirmed", code == "gateway_restarted": // no more than a client can know
+		case seen > 0:
+			wrong("it was refused")
 		}
 	}
 	w.t.Logf("%v; told: %v", count, counted(w.told))
