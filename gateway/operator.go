@@ -22,6 +22,7 @@ import (
 	"sallyport/gateway/api"
 	"sallyport/gateway/peer"
 	"sallyport/gateway/proof"
+	"sallyport/gateway/store"
 	"sallyport/vault"
 )
 
@@ -301,6 +302,9 @@ func refusalOf(err error) *api.Error {
 		if errors.Is(err, sentinel) {
 			return api.Fail(code, "")
 		}
+	}
+	if why := store.DiskFault(err); why != "" {
+		return api.Fail("disk_refused", why)
 	}
 	return api.Fail("internal", "")
 }

@@ -81,6 +81,9 @@ func TestFullDisk(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "full") && !strings.Contains(err.Error(), "no space") {
 			t.Errorf("%s: %v", name, err)
 		}
+		if got := store.DiskFault(err); got != "the disk is full" {
+			t.Errorf("%s: %v is told as %q", name, err, got)
+		}
 		readable(t, v)
 	}
 	v.Lock()
