@@ -95,7 +95,7 @@ func (o *oauthService) refreshToken(t testing.TB) string {
 func (r *rig) addOAuth(o *oauthService, name, grant, value string) {
 	r.t.Helper()
 	err := r.addKind(api.CredentialArgs{Name: name, Kind: "oauth2", Rules: api.HTTPRules{Allow: []string{"GET,POST " + o.URL + "/api/**"},
-		Carried: api.Carried{TokenURL: o.URL + "/token", ClientID: "client-1", Grant: grant}}}, value)
+		Carried: api.Carried{Minting: api.Minting{TokenURL: o.URL + "/token", ClientID: "client-1", Grant: grant}}}}, value)
 	if err != nil {
 		r.t.Fatal(err)
 	}

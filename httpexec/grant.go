@@ -26,7 +26,7 @@ func (r *Rules) mintOne(ctx context.Context, e *endpoint, in Injection, had mint
 	}
 	// The style is fixed: looking for one would send a refresh token twice.
 	style := oauth2.AuthStyleInHeader
-	if v.ClientSecret == "" {
+	if v.ClientSecret == "" || r.spec.TokenAuth == "body" {
 		style = oauth2.AuthStyleInParams
 	}
 	var t *oauth2.Token

@@ -11,18 +11,24 @@ import (
 
 // Carry says how a credential's value is sent. Each kind has some of these; what belongs to another kind is refused.
 type Carry struct {
-	Username     string   `json:"username,omitempty"`     // basic
-	Header       string   `json:"header,omitempty"`       // header: its name
-	Format       string   `json:"format,omitempty"`       // header, path: what is sent, with one %s; "%s" when empty
-	Param        string   `json:"param,omitempty"`        // query: the key; cookie: its name; path: how many of the caller's segments stand before it (0 when empty)
-	Region       string   `json:"region,omitempty"`       // sigv4
-	Service      string   `json:"service,omitempty"`      // sigv4, as in "s3"
+	Username string `json:"username,omitempty"` // basic
+	Header   string `json:"header,omitempty"`   // header: its name
+	Format   string `json:"format,omitempty"`   // header, path: what is sent, with one %s; "%s" when empty
+	Param    string `json:"param,omitempty"`    // query: the key; cookie: its name; path: how many of the caller's segments stand before it (0 when empty)
+	Region   string `json:"region,omitempty"`   // sigv4
+	Service  string `json:"service,omitempty"`  // sigv4, as in "s3"
+	Minting  `json:",inline"`
+}
+
+// Minting says where and how tokens are fetched: kinds oauth2 and github-app.
+type Minting struct {
 	TokenURL     string   `json:"tokenUrl,omitempty"`     // oauth2: the token endpoint; github-app: the API, https://api.github.com when empty
 	ClientID     string   `json:"clientId,omitempty"`     // oauth2
 	Scopes       []string `json:"oauthScope,omitempty"`   // oauth2
 	Grant        string   `json:"grant,omitempty"`        // oauth2: client-credentials or refresh
 	AppID        string   `json:"appId,omitempty"`        // github-app: the app's id or client id
 	Installation string   `json:"installation,omitempty"` // github-app: the installation's number
+	TokenAuth    string   `json:"tokenAuth,omitempty"`    // oauth2: where the client's secret goes, "header" (RFC 6749's own, when empty) or "body"
 }
 
 // kind is what a way to send a credential needs besides its value.
@@ -43,7 +49,7 @@ var kinds = []kind{
 	{name: "path", may: []string{"param", "format"}, value: "the segment (or segments, with slashes) that is put into the path"},
 	{name: "sigv4", needs: []string{"region", "service"}, secretParts: true,
 		value: "ACCESSKEYID:SECRET or ACCESSKEYID:SECRET:SESSIONTOKEN, or the JSON that `aws sts` prints (AccessKeyId, SecretAccessKey, SessionToken)"},
-	{name: "oauth2", needs: []string{"tokenUrl", "clientId", "grant"}, may: []string{"oauthScope"}, secretParts: true,
+	{name: "oauth2", needs: []string{"tokenUrl", "clientId", "grant"}, may: []string{"oauthScope", "tokenAuth"}, secretParts: true,
 		value: `client-credentials: the client's secret; refresh: the refresh token of a public client, or {"clientSecret":"…","refreshToken":"…"}`},
 	{name: "github-app", needs: []string{"appId", "installation"}, may: []string{"tokenUrl"}, secretParts: true, value: "the app's private key, PEM"},
 	{name: "mtls", secretParts: true, value: "the client's certificate chain and its private key, PEM, in one text"},
@@ -73,7 +79,7 @@ func kindOf(name string) kind {
 func (c Carry) fields() map[string]string {
 	all := map[string]string{"username": c.Username, "header": c.Header, "format": c.Format, "param": c.Param, "region": c.Region,
 		"service": c.Service, "tokenUrl": c.TokenURL, "clientId": c.ClientID, "oauthScope": strings.Join(c.Scopes, " "), "grant": c.Grant,
-		"appId": c.AppID, "installation": c.Installation}
+		"appId": c.AppID, "installation": c.Installation, "tokenAuth": c.TokenAuth}
 	for k, v := range all {
 		if v == "" {
 			delete(all, k)
@@ -140,6 +146,9 @@ func (s Spec) checkFields() error {
 	case "oauth2":
 		if s.Grant != "client-credentials" && s.Grant != "refresh" {
 			return errors.New("grant: client-credentials or refresh")
+		}
+		if s.TokenAuth != "" && s.TokenAuth != "header" && s.TokenAuth != "body" {
+			return errors.New("tokenAuth: header or body")
 		}
 	case "github-app":
 		if !token(s.AppID) || strings.Trim(s.Installation, "0123456789") != "" || len(s.Installation) > 20 {

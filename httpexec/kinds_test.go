@@ -117,9 +117,9 @@ func TestKindFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	app := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(rsaKey)}))
-	appCarry := Carry{AppID: "1", Installation: "2"}
+	appCarry := Carry{Minting: Minting{AppID: "1", Installation: "2"}}
 	aws := Carry{Region: "us-east-1", Service: "s3"}
-	refresh := Carry{TokenURL: "https://t.example/token", ClientID: "c", Grant: "refresh"}
+	refresh := Carry{Minting: Minting{TokenURL: "https://t.example/token", ClientID: "c", Grant: "refresh"}}
 	for _, c := range []struct {
 		kind  string
 		carry Carry
@@ -140,13 +140,13 @@ func TestKindFaults(t *testing.T) {
 		{"oauth2", refresh, `{"clientSecret":"x"}`, "refresh token"},
 		{"oauth2", refresh, `{"secret":"x"}`, "refresh token"},
 		{"oauth2", refresh, "short", "8 bytes"},
-		{"oauth2", Carry{TokenURL: "http://t.example/token", ClientID: "c", Grant: "refresh"}, "refresh-token", "https"},
-		{"oauth2", Carry{TokenURL: "https://u@t.example/token", ClientID: "c", Grant: "refresh"}, "refresh-token", "tokenUrl"},
-		{"oauth2", Carry{TokenURL: "https://t.example/token", ClientID: "c", Grant: "password"}, "refresh-token", "grant"},
-		{"oauth2", Carry{TokenURL: "https://t.example/token", Grant: "refresh"}, "refresh-token", "clientId"},
+		{"oauth2", Carry{Minting: Minting{TokenURL: "http://t.example/token", ClientID: "c", Grant: "refresh"}}, "refresh-token", "https"},
+		{"oauth2", Carry{Minting: Minting{TokenURL: "https://u@t.example/token", ClientID: "c", Grant: "refresh"}}, "refresh-token", "tokenUrl"},
+		{"oauth2", Carry{Minting: Minting{TokenURL: "https://t.example/token", ClientID: "c", Grant: "password"}}, "refresh-token", "grant"},
+		{"oauth2", Carry{Minting: Minting{TokenURL: "https://t.example/token", Grant: "refresh"}}, "refresh-token", "clientId"},
 		{"github-app", appCarry, app, ""},
 		{"github-app", appCarry, "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "private key"},
-		{"github-app", Carry{AppID: "1", Installation: "x/../y"}, app, "installation"},
+		{"github-app", Carry{Minting: Minting{AppID: "1", Installation: "x/../y"}}, app, "installation"},
 		{"mtls", Carry{}, app, "certificate"},
 		{"mtls", Carry{Header: "X"}, app, "header"},
 		{"cookie", Carry{Param: "a b"}, "12345678", "cookie"},

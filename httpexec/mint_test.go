@@ -93,7 +93,7 @@ func newAuthority(t testing.TB) *authority {
 }
 
 func (a *authority) spec(grant string) Spec {
-	return Spec{Kind: "oauth2", Allow: []string{"GET,POST " + a.URL + "/api"}, Carry: Carry{TokenURL: a.URL + "/token", ClientID: "me", Grant: grant, Scopes: []string{"read", "write"}}}
+	return Spec{Kind: "oauth2", Allow: []string{"GET,POST " + a.URL + "/api"}, Carry: Carry{Minting: Minting{TokenURL: a.URL + "/token", ClientID: "me", Grant: grant, Scopes: []string{"read", "write"}}}}
 }
 
 func TestRefresh(t *testing.T) {
@@ -146,6 +146,19 @@ func TestRefresh(t *testing.T) {
 	keep.Keep(t.Context(), fieldToken, b)
 	if call(); len(a.asked) != 4 || !strings.Contains(a.asked[3], "refresh_token=refresh-token-3") {
 		t.Errorf("asked %q", a.asked)
+	}
+}
+
+// Where the client's secret goes is fixed: looking for a way would send a refresh token twice.
+func TestTokenAuth(t *testing.T) {
+	a := newAuthority(t)
+	s := a.spec("refresh")
+	s.TokenAuth = "body"
+	if r, _ := sendAs(t, client(t), s, `{"clientSecret":"client-secret","refreshToken":"refresh-token-0"}`, Input{URL: a.URL + "/api"}, &shelf{}); r.Outcome != Confirmed {
+		t.Fatalf("%+v", r)
+	}
+	if len(a.asked) != 1 || a.auth[0] != "" || !strings.Contains(a.asked[0], "client_secret=client-secret") || !strings.Contains(a.asked[0], "client_id=me") {
+		t.Errorf("asked with %q %q", a.asked, a.auth)
 	}
 }
 
@@ -228,7 +241,7 @@ func TestTokenEndsWithItsCall(t *testing.T) {
 		asked <- struct{}{}
 		io.Copy(io.Discard, c)
 	})
-	s := Spec{Kind: "oauth2", Allow: []string{"GET " + srv.url + "/api"}, AllowNetwork: []string{"127.0.0.0/8"}, Carry: Carry{TokenURL: srv.url + "/token", ClientID: "me", Grant: "client-credentials"}}
+	s := Spec{Kind: "oauth2", Allow: []string{"GET " + srv.url + "/api"}, AllowNetwork: []string{"127.0.0.0/8"}, Carry: Carry{Minting: Minting{TokenURL: srv.url + "/token", ClientID: "me", Grant: "client-credentials"}}}
 	q := parse(t, Input{URL: srv.url + "/api"})
 	m := match(t, rules(t, s), q)
 	c := client(t)
@@ -263,7 +276,7 @@ func TestGitHubApp(t *testing.T) {
 		w.WriteHeader(201)
 		fmt.Fprintf(w, `{"token":"ghs_installation%d","expires_at":%q,"permissions":{}}`, n, time.Now().Add(time.Hour).Format(time.RFC3339))
 	}
-	s := Spec{Kind: "github-app", Allow: []string{"GET " + a.URL + "/api"}, Carry: Carry{TokenURL: a.URL, AppID: "12345", Installation: "678"}}
+	s := Spec{Kind: "github-app", Allow: []string{"GET " + a.URL + "/api"}, Carry: Carry{Minting: Minting{TokenURL: a.URL, AppID: "12345", Installation: "678"}}}
 	for range 2 {
 		if r, body := sendAs(t, c, s, value, Input{URL: a.URL + "/api"}, keep); r.Code != 200 || r.Hits != 1 || strings.Contains(body, "ghs_") {
 			t.Fatalf("%+v %q", r, body)

@@ -26,18 +26,24 @@ type RemoteJob struct {
 
 // Carried says how a credential's value is sent; each kind has some of these.
 type Carried struct {
-	Username     string   `json:"username,omitempty"`     // basic
-	Header       string   `json:"header,omitempty"`       // header
-	Format       string   `json:"format,omitempty"`       // header, path
-	Param        string   `json:"param,omitempty"`        // query, cookie, path
-	Region       string   `json:"region,omitempty"`       // sigv4
-	Service      string   `json:"service,omitempty"`      // sigv4
+	Username string `json:"username,omitempty"` // basic
+	Header   string `json:"header,omitempty"`   // header
+	Format   string `json:"format,omitempty"`   // header, path
+	Param    string `json:"param,omitempty"`    // query, cookie, path
+	Region   string `json:"region,omitempty"`   // sigv4
+	Service  string `json:"service,omitempty"`  // sigv4
+	Minting  `json:",inline"`
+}
+
+// Minting says where and how tokens are fetched.
+type Minting struct {
 	TokenURL     string   `json:"tokenUrl,omitempty"`     // oauth2, github-app
 	ClientID     string   `json:"clientId,omitempty"`     // oauth2
 	OAuthScope   []string `json:"oauthScope,omitempty"`   // oauth2
 	Grant        string   `json:"grant,omitempty"`        // oauth2
 	AppID        string   `json:"appId,omitempty"`        // github-app
 	Installation string   `json:"installation,omitempty"` // github-app
+	TokenAuth    string   `json:"tokenAuth,omitempty"`    // oauth2: header (default) or body
 }
 
 // CredentialShown is all that may be shown of one credential: never its value. Settings are its rules as they were typed,

@@ -56,6 +56,7 @@ func httpFlags(f *pflag.FlagSet, r *api.HTTPRules) {
 	f.StringVar(&r.ClientID, "client-id", "", "oauth2: the client's `ID`")
 	f.StringArrayVar(&r.OAuthScope, "oauth-scope", nil, "oauth2: a `SCOPE` to ask for (repeatable)")
 	f.StringVar(&r.Grant, "grant", "", "oauth2: client-credentials or refresh")
+	f.StringVar(&r.TokenAuth, "token-auth", "", "oauth2: where the client's secret goes: header (default), or body, as Google wants it")
 	f.StringVar(&r.AppID, "app-id", "", "github-app: the app's `ID`")
 	f.StringVar(&r.Installation, "installation", "", "github-app: the installation's `NUMBER`")
 }
