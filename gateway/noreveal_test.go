@@ -80,8 +80,8 @@ func canaries(t *testing.T) []canary {
 		http("cookie", api.Carried{Param: "sid"}, "canary-cookie-81f2"),
 		http("path", api.Carried{}, "canary-path-81f2"),
 		http("sigv4", api.Carried{Region: "eu-west-1", Service: "s3"}, "AKIAIOSFODNN7EXAMPLE:canary-sigv4-81f2", "canary-sigv4-81f2"),
-		http("oauth2", api.Carried{TokenURL: "https://oauth2.example.com/token", ClientID: "id", Grant: "refresh"}, `{"clientSecret":"canary-client-81f2","refreshToken":"canary-refresh-81f2"}`, "canary-client-81f2", "canary-refresh-81f2"),
-		http("github-app", api.Carried{AppID: "1", Installation: "2"}, app, lines(app, 3)...),
+		http("oauth2", api.Carried{Minting: api.Minting{TokenURL: "https://oauth2.example.com/token", ClientID: "id", Grant: "refresh"}}, `{"clientSecret":"canary-client-81f2","refreshToken":"canary-refresh-81f2"}`, "canary-client-81f2", "canary-refresh-81f2"),
+		http("github-app", api.Carried{Minting: api.Minting{AppID: "1", Installation: "2"}}, app, lines(app, 3)...),
 		http("mtls", api.Carried{}, pair, strings.Split(pair, "\n")[len(strings.Split(pair, "\n"))-4]),
 	}
 	key := out[0]
