@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,12 +167,13 @@ func TestKeysOutliveARestart(t *testing.T) {
 func TestResolveThreeWays(t *testing.T) {
 	for how, want := range map[string]string{"happened": "sent_unconfirmed", "did-not-happen": "confirmed", "replay": "confirmed"} {
 		t.Run(how, func(t *testing.T) {
-			lose := true
+			var mu sync.Mutex
 			var keys []string
 			up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
 				keys = append(keys, q.Header.Get("Idempotency-Key"))
-				if lose {
-					lose = false
+				if len(keys) == 1 { // the first one's answer is lost
 					c, _, _ := http.NewResponseController(w).Hijack()
 					c.Close()
 				}
@@ -203,12 +205,14 @@ func TestResolveThreeWays(t *testing.T) {
 			if got := code(a.ask("call", keyed)); got != want {
 				t.Errorf("the same key: %s, want %s", got, want)
 			}
+			mu.Lock()
 			if want == "confirmed" && (len(keys) != 2 || keys[0] == "" || keys[0] != keys[1]) {
 				t.Errorf("the service was given the keys %q", keys)
 			}
 			if want != "confirmed" && len(keys) != 1 {
 				t.Errorf("the service was asked %d times", len(keys))
 			}
+			mu.Unlock()
 			if got := code(a.ask("call", call0(up.URL+"/once", "POST"))); got != "confirmed" {
 				t.Errorf("the same write without the key: %s", got)
 			}
