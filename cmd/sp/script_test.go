@@ -133,6 +133,14 @@ func hasPart(cond string) (bool, error) {
 		return false, fmt.Errorf("unknown condition %q", cond)
 	}
 	have := map[string]func() bool{
+		"gnome-keyring": func() bool {
+			for _, name := range []string{"gnome-keyring-daemon", "dbus-run-session", "dbus-send"} {
+				if _, err := exec.LookPath(name); err != nil {
+					return false
+				}
+			}
+			return true
+		},
 		"sqlite3":       func() bool { _, err := exec.LookPath("sqlite3"); return err == nil },
 		"sshd":          func() bool { return canServeSSH() == nil },
 		"script":        func() bool { _, err := exec.LookPath("script"); return err == nil },
