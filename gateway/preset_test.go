@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sallyport/auditlog/event"
@@ -101,15 +102,17 @@ func (r *rig) addKind(a api.CredentialArgs, value string) error {
 }
 
 func TestSecretTest(t *testing.T) {
-	status := 200
+	var status atomic.Int64
+	status.Store(200)
 	stall := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, req *http.Request) {
-		if status == 0 {
+		code := int(status.Load())
+		if code == 0 {
 			close(stall)
 			<-req.Context().Done()
 			return
 		}
-		w.WriteHeader(status)
+		w.WriteHeader(code)
 		w.Write([]byte("your key is " + req.Header.Get("Authorization")))
 	})
 	r := newRig(t, "")
@@ -122,7 +125,7 @@ func TestSecretTest(t *testing.T) {
 	if !got.Works || got.Status != 200 || strings.Contains(string(encode(got)), testSecret) || up.paths()[0] != "/user" || up.credentials()[0] != "Bearer "+testSecret {
 		t.Fatalf("%+v, upstream %q", got, up.paths())
 	}
-	status = 401
+	status.Store(401)
 	if got = op[api.Tested](r, r.opCredentialTest, api.NameArgs{Name: "gh"}); got.Works || got.Outcome != "confirmed" || got.Status != 401 {
 		t.Fatalf("refused: %+v", got)
 	}
@@ -132,7 +135,7 @@ func TestSecretTest(t *testing.T) {
 		}
 	}
 	// A lock does not wait for a host that does not answer, and nothing is lent after it.
-	status = 0
+	status.Store(0)
 	answered := make(chan api.Tested, 1)
 	go func() {
 		out, err := r.opCredentialTest(opRequest{ctx: context.Background(), who: "unproved", args: encode(api.NameArgs{Name: "gh"})})
