@@ -49,6 +49,7 @@ new host is logged in to once, to find out its account's shell.
   witness = ["https://witness.example witness.example+1a2b3c4d+BASE64"]
   auto_lock = "8h"                         # locks so long after the last proof; or off
   budgets = {epoch = 1, session = 2, installation = 8, queue = 32}   # cards at a time
+  retention = {results = "24h", files = "24h", rows = "720h"}        # of actions
   on_artifact_change = "suspend"           # or note: a program whose files changed is
                                            # refused, or only noted, until it restarts`,
 		Example: `  sp apply sallyport.toml --dry-run
