@@ -146,7 +146,7 @@ func (d *draft) credential(c api.CredentialArgs) error {
 	if err != nil {
 		return err
 	}
-	m, err := unvalued(c.Name, c.Kind, c.Account, c.Confirm, c.Rules)
+	m, err := unvalued(c)
 	if err != nil {
 		return err
 	}
@@ -156,9 +156,7 @@ func (d *draft) credential(c api.CredentialArgs) error {
 		d.changes = append(d.changes, differences(prefix, nil, said)...)
 		return err
 	}
-	if !isHTTP(m.Kind) {
-		m.Rules = had.Rules // a key's public half
-	}
+	keptPublic(had, &m)
 	differ, err := credentialChanges(prefix, had, m)
 	if err == nil && len(differ) > 0 {
 		names, _ := credentialChanges("", had, m)

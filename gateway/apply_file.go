@@ -78,15 +78,17 @@ func readCredential(name string, table map[string]any) (api.CredentialArgs, erro
 		}
 	}
 	var said struct {
-		Kind    string `json:"kind"`
-		Preset  string `json:"preset"`
-		Site    string `json:"site"`
-		Account string `json:"account"`
-		Confirm string `json:"confirm"`
+		Kind      string `json:"kind"`
+		Preset    string `json:"preset"`
+		Site      string `json:"site"`
+		Account   string `json:"account"`
+		Confirm   string `json:"confirm"`
+		Principal string `json:"principal"`
 		api.HTTPRules
 	}
 	err := readTable(table, &said)
-	return api.CredentialArgs{Name: name, Kind: said.Kind, Preset: said.Preset, Site: said.Site, Account: said.Account, Confirm: said.Confirm, Rules: said.HTTPRules}, err
+	return api.CredentialArgs{Name: name, Kind: said.Kind, Preset: said.Preset, Site: said.Site, Account: said.Account, Confirm: said.Confirm,
+		Principal: said.Principal, Rules: said.HTTPRules}, err
 }
 
 // readTable reads a TOML table into v by v's JSON names, without those of refused.

@@ -31,6 +31,9 @@ func (d *draft) host(a api.HostArgs) error {
 	if err := d.loginKey(spec); err != nil {
 		return err
 	}
+	if _, there := d.snap.Host(spec.Jump); spec.Jump != "" && !there {
+		return api.Fail("not_found", "jump: there is no host "+escape(spec.Jump, 64)+" yet; add it first, or apply it in a file of its own")
+	}
 	if spec.HostKeys, err = pinned(a); err != nil {
 		return err
 	}

@@ -158,6 +158,8 @@ func TestApplyAllOrNothing(t *testing.T) {
 		"an unknown setting":    {edit("on_artifact_change", "on_artifact_changed"), nil, "invalid_request", "unknown key"},
 		"a bad setting":         {edit(`"suspend"`, `"perhaps"`), nil, "invalid_request", "on_artifact_change"},
 		"a bad name":            {edit("[credentials.api]", `[credentials."A P I"]`), nil, "invalid_request", "name: 1 to 64"},
+		"an unknown jump host":  {edit(`user = "deploy"`, "user = \"deploy\"\njump = \"bastion\""), nil, "not_found", "jump: there is no host bastion yet"},
+		"a key's principal":     {edit("[credentials.login]", "[credentials.login]\nprincipal = \"root\""), nil, "invalid_request", "principal: for ssh-ca only"},
 		"an unknown preset":     {edit(`preset = "github"`, `preset = "nowhere"`), nil, "invalid_request", "credentials.github: preset"},
 		"another kind":          {edit("[credentials.login]", "[credentials.deploy-key]\nkind = \"bearer\"\nallow = [\"GET https://a.example/*\"]\n[credentials.login]"), nil, "invalid_request", "it is ssh-key in the vault"},
 		"a secret's line":       {edit(`account = "ann"`, "token = "+token), nil, "invalid_request", "line"},
@@ -239,5 +241,35 @@ func TestApplyStale(t *testing.T) {
 	op[api.Status](r, r.opLock, struct{}{})
 	if got := apply(file, p.Digest, value, given); got != "vault_locked" {
 		t.Errorf("locked: %q", got)
+	}
+}
+
+// A CA keeps its public half when its principal changes, by apply and by rebind.
+func TestApplyPrincipal(t *testing.T) {
+	r := newRig(t, "")
+	r.init()
+	key, public, err := sshtest.GenerateKey("ed25519")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := "[credentials.ca]\nkind = \"ssh-ca\"\nprincipal = \"deploy\"\n"
+	if _, err := r.applied(file, false, string(key)); err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		c := op[api.CredentialShown](r, r.opCredentialShow, api.NameArgs{Name: "ca"})
+		return c.Principal + " " + strings.Join(c.Rules, ", ")
+	}
+	if got := shown(); got != "deploy "+public+", principal deploy" {
+		t.Errorf("applied: %s", got)
+	}
+	if c, bad := r.apply(strings.Replace(file, "deploy", "ops", 1), false); bad != "" || len(c) != 1 || c[0] != (api.Change{Setting: "credentials.ca.principal", Old: `"deploy"`, New: `"ops"`}) {
+		t.Errorf("applied again: %v %s", c, bad)
+	}
+	if _, err := r.rebind("ca", func(a *api.RebindArgs) { a.Principal = ""; a.Account = "x" }); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != " "+public {
+		t.Errorf("rebound: %s", got)
 	}
 }

@@ -38,43 +38,49 @@ func checkConfirm(s string) (string, error) {
 
 // entry is a new credential as the vault keeps it, and its value.
 func entry(a api.CredentialArgs, value []byte) (vault.Meta, []byte, error) {
-	m, err := unvalued(a.Name, a.Kind, a.Account, a.Confirm, a.Rules)
+	m, err := unvalued(a)
 	if err != nil {
 		return m, nil, err
 	}
-	switch {
-	case a.Principal == "":
-	case a.Kind != "ssh-ca":
-		return m, nil, api.Fail("invalid_request", "principal: for ssh-ca only")
-	case len(a.Principal) > 128 || !printable(a.Principal) || strings.ContainsAny(a.Principal, ", *"):
-		return m, nil, api.Fail("invalid_request", "principal: one name, at most 128 printable characters")
-	default:
-		m.Rules = encode(loginRules{Principal: a.Principal})
-	}
-	m, kept, err := valued(m, value, a.PassphraseLength)
-	return m, kept, err
+	return valued(m, value, a.PassphraseLength)
 }
 
 // unvalued checks all of a credential but its value.
-func unvalued(name, kind, account, confirm string, rules api.HTTPRules) (m vault.Meta, err error) {
-	if err := checkName("name", name); err != nil {
+func unvalued(a api.CredentialArgs) (m vault.Meta, err error) {
+	if err := checkName("name", a.Name); err != nil {
 		return m, err
 	}
-	m = vault.Meta{Name: name, Kind: kind, Account: escape(account, accountLimit)}
-	if m.Confirm, err = checkConfirm(confirm); err != nil {
+	m = vault.Meta{Name: a.Name, Kind: a.Kind, Account: escape(a.Account, accountLimit)}
+	if m.Confirm, err = checkConfirm(a.Confirm); err != nil {
 		return m, err
+	}
+	if a.Principal != "" && a.Kind != "ssh-ca" {
+		return m, api.Fail("invalid_request", "principal: for ssh-ca only")
 	}
 	switch {
-	case isHTTP(kind):
-		m.Rules, err = httpRules(kind, rules)
-	case logsIn(kind):
-		if f := fieldsOf(rules); len(f) > 0 {
-			err = api.Fail("invalid_request", f[0].key+": an "+kind+" has no rules of its own; its hosts have them")
+	case isHTTP(a.Kind):
+		m.Rules, err = httpRules(a.Kind, a.Rules)
+	case logsIn(a.Kind):
+		if f := fieldsOf(a.Rules); len(f) > 0 {
+			return m, api.Fail("invalid_request", f[0].key+": an "+a.Kind+" has no rules of its own; its hosts have them")
 		}
+		if p := a.Principal; len(p) > 128 || !printable(p) || strings.ContainsAny(p, ", *") {
+			return m, api.Fail("invalid_request", "principal: one name, at most 128 printable characters")
+		}
+		m.Rules = encode(loginRules{Principal: a.Principal})
 	default:
 		err = api.Fail("invalid_request", "kind: "+strings.Join(httpexec.Kinds(), ", ")+", ssh-key, ssh-password or ssh-ca")
 	}
 	return m, err
+}
+
+// keptPublic puts a key's public half, which stands beside its value, where only what was said stands.
+func keptPublic(was vault.Meta, m *vault.Meta) {
+	if logsIn(m.Kind) {
+		r := readLoginRules(*m)
+		r.Public = readLoginRules(was).Public
+		m.Rules = encode(r)
+	}
 }
 
 // accountLimit bounds an account's label, in bytes.

@@ -132,10 +132,14 @@ func credentialFields(m vault.Meta) ([]field, error) {
 		return nil, err
 	}
 	said := struct {
-		Kind    string `json:"kind"`
-		Account string `json:"account,omitzero"`
-		Confirm string `json:"confirm"`
+		Kind      string `json:"kind"`
+		Account   string `json:"account,omitzero"`
+		Confirm   string `json:"confirm"`
+		Principal string `json:"principal,omitzero"`
 		api.HTTPRules
-	}{m.Kind, m.Account, m.Confirm, h}
+	}{Kind: m.Kind, Account: m.Account, Confirm: m.Confirm, HTTPRules: h}
+	if logsIn(m.Kind) {
+		said.Principal = readLoginRules(m).Principal
+	}
 	return fieldsOf(said), nil
 }

@@ -214,7 +214,7 @@ func (x *imported) take(v sourced, b binding, written bool, names map[string]boo
 	}
 	var m vault.Meta
 	if err == nil {
-		m, err = unvalued(filled.Name, filled.Kind, filled.Account, filled.Confirm, filled.Rules)
+		m, err = unvalued(filled)
 	}
 	if err != nil {
 		if written {

@@ -121,6 +121,9 @@ func (g *Gateway) opCredentialShow(r opRequest) (any, error) {
 		return nil, noCredential(a.Name)
 	}
 	out := api.CredentialShown{Credential: shownCredential(m), Hosts: hostsWith(snap, a.Name), Grants: g.grantsNaming(is(a.Name))}
+	if logsIn(m.Kind) {
+		out.Principal = readLoginRules(m).Principal
+	}
 	out.Settings, err = typedRules(m)
 	return out, err
 }
@@ -240,7 +243,7 @@ func (g *Gateway) opCredentialRebind(r opRequest) (any, error) {
 			return alteration{}, api.Fail("changed_meanwhile", "")
 		}
 		var err error
-		if next, err = rebound(was, a.Account, a.Confirm, a.Rules); err != nil {
+		if next, err = rebound(was, a); err != nil {
 			return alteration{}, err
 		}
 		changes, err := credentialChanges("", was, next)
@@ -266,11 +269,9 @@ func (g *Gateway) opCredentialRebind(r opRequest) (any, error) {
 }
 
 // rebound is a credential with other bindings; a key's public half stays with its value.
-func rebound(was vault.Meta, account, confirm string, rules api.HTTPRules) (vault.Meta, error) {
-	next, err := unvalued(was.Name, was.Kind, account, confirm, rules)
-	if !isHTTP(was.Kind) {
-		next.Rules = was.Rules
-	}
+func rebound(was vault.Meta, a api.RebindArgs) (vault.Meta, error) {
+	next, err := unvalued(api.CredentialArgs{Name: was.Name, Kind: was.Kind, Account: a.Account, Confirm: a.Confirm, Principal: a.Principal, Rules: a.Rules})
+	keptPublic(was, &next)
 	return next, err
 }
 

@@ -37,7 +37,7 @@ func (r *rig) rotate(name, value string) (api.Altered, error) {
 func (r *rig) rebind(name string, change func(*api.RebindArgs)) (api.Altered, error) {
 	r.t.Helper()
 	c := op[api.CredentialShown](r, r.opCredentialShow, api.NameArgs{Name: name})
-	a := api.RebindArgs{Name: name, Version: c.Version, Account: c.Account, Confirm: c.Confirm, Rules: c.Settings}
+	a := api.RebindArgs{Name: name, Version: c.Version, Account: c.Account, Confirm: c.Confirm, Principal: c.Principal, Rules: c.Settings}
 	change(&a)
 	out, err := r.opCredentialRebind(opRequest{ctx: r.t.Context(), who: "passphrase", args: encode(a)})
 	if err != nil {

@@ -50,9 +50,10 @@ type Minting struct {
 // Hosts the SSH hosts that log in with it, Grants the live grants that name it.
 type CredentialShown struct {
 	Credential
-	Settings HTTPRules `json:"settings,omitzero"`
-	Hosts    []string  `json:"hosts"`
-	Grants   []string  `json:"grants"`
+	Principal string    `json:"principal,omitempty"`
+	Settings  HTTPRules `json:"settings,omitzero"`
+	Hosts     []string  `json:"hosts"`
+	Grants    []string  `json:"grants"`
 }
 
 // RotateArgs are credential/rotate's args; the new value follows the envelope's line, as in CredentialArgs.
@@ -66,11 +67,12 @@ type RotateArgs struct {
 // RebindArgs are credential/rebind's args: all that the credential shall have besides its kind and value. Version is the
 // one that was looked at; if the credential has another by now, nothing is changed.
 type RebindArgs struct {
-	Name    string    `json:"name"`
-	Version uint64    `json:"version"`
-	Account string    `json:"account,omitempty"`
-	Confirm string    `json:"confirm,omitempty"`
-	Rules   HTTPRules `json:"rules,omitzero"`
+	Name      string    `json:"name"`
+	Version   uint64    `json:"version"`
+	Account   string    `json:"account,omitempty"`
+	Confirm   string    `json:"confirm,omitempty"`
+	Principal string    `json:"principal,omitempty"` // ssh-ca
+	Rules     HTTPRules `json:"rules,omitzero"`
 }
 
 // Altered answers credential/rotate and credential/rebind: the credential as it is now, what differs, and what ended.
@@ -87,6 +89,14 @@ type Ended struct {
 	Left   []Action `json:"left"`
 }
 
+// Files are a host's rules for files and repositories, as HostArgs has them.
+type Files struct {
+	AllowUpload   []string `json:"allowUpload"`
+	AllowDownload []string `json:"allowDownload"`
+	AllowGit      []string `json:"allowGit"`
+	GitRules      []string `json:"gitRules"`
+}
+
 // HostShown is all of one host. HostKeys are the pinned keys as known_hosts writes them, after the address.
 type HostShown struct {
 	Host
@@ -94,7 +104,8 @@ type HostShown struct {
 	AllowNetwork []string   `json:"allowNetwork"`
 	AllowArgv    [][]string `json:"allowArgv"`
 	AllowShell   bool       `json:"allowShell"`
-	PinnedKeys   []string   `json:"pinnedKeys"`
-	Prompt       string     `json:"prompt,omitempty"`
-	Grants       []string   `json:"grants"`
+	Files
+	PinnedKeys []string `json:"pinnedKeys"`
+	Prompt     string   `json:"prompt,omitempty"`
+	Grants     []string `json:"grants"`
 }

@@ -70,6 +70,7 @@ waiting card that names the credential ends, and so do the calls under way by th
 	f := cmd.Flags()
 	f.StringVar(&args.Account, "account", "", "`LABEL` of the account this belongs to, shown on cards")
 	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant; click: a person approves each use")
+	f.StringVar(&args.Principal, "principal", "", "ssh-ca: the one `NAME` that certificates are for; empty: the host's user")
 	rules := newRuleFlags(cmd)
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
@@ -86,6 +87,9 @@ waiting card that names the credential ends, and so do the calls under way by th
 		}
 		if !f.Changed("confirm") {
 			args.Confirm = was.Confirm
+		}
+		if !f.Changed("principal") {
+			args.Principal = was.Principal
 		}
 		if args.Rules, err = rules.over(was.Settings); err != nil {
 			return err
