@@ -77,8 +77,9 @@ func (l *logind) Inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Error)
 	if err != nil {
 		return 0, dbus.MakeFailedError(err)
 	}
+	fd := dbus.UnixFD(w.Fd())
 	l.held <- [2]*os.File{r, w}
-	return dbus.UnixFD(w.Fd()), nil
+	return fd, nil
 }
 
 func (l *logind) say(t *testing.T, before bool) {

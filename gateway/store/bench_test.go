@@ -51,9 +51,9 @@ func filled(b *testing.B, credentials, runs, actions int) (*store.DB, *vault.Vau
 	defer db.Close()
 	for query, n := range map[string]int{
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
-			INSERT INTO runs SELECT printf('run_%08d', i), 'ended', i, i, randomblob(200) FROM n`: runs,
+			INSERT INTO runs (id, state, opened, changed, sealed) SELECT printf('run_%08d', i), 'ended', i, i, randomblob(200) FROM n`: runs,
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
-			INSERT INTO actions SELECT printf('act_%08d', i), printf('run_%08d', i % 10000), 'ep', 'done', 'confirmed', i, i, i, 0, randomblob(32), randomblob(300) FROM n`: actions,
+			INSERT INTO actions (id, run, epoch, state, outcome, seq, started, finished, unresolved, digest, sealed) SELECT printf('act_%08d', i), printf('run_%08d', i % 10000), 'ep', 'done', 'confirmed', i, i, i, 0, randomblob(32), randomblob(300) FROM n`: actions,
 	} {
 		if _, err := db.Exec(query, n); err != nil {
 			b.Fatal(err)
