@@ -26,7 +26,8 @@ or newer): it can't open the gateway's vault, log, settings and pins, reach the
 operators' door, trace or signal a process outside, nor gain rights (sudo). It can
 reach the agents' door and everything else that you can, but make no new files or
 folders directly in a folder that lies above the gateway's ones (such as ~ and
-~/.config); below others it can.
+~/.config); below others it can. Where the gateway's folders are mounted a second
+time they are hidden there too.
 
 It does not keep the agent from programs that work for anybody who asks over a
 socket with a path (systemd --user, docker, tmux), from your terminal, nor from

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +85,13 @@ func restrict(abi int, hidden []string) error {
 	}
 	set := int(fd)
 	defer unix.Close(set)
+	hidden, err := allNames(hidden)
+	switch {
+	case err != nil:
+		return err
+	case slices.Contains(hidden, "/"):
+		return errors.New("a folder to hide is mounted as /")
+	}
 	paths, err := opened("/", hidden)
 	if err != nil {
 		return err
