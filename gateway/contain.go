@@ -54,7 +54,7 @@ func (g *Gateway) containmentOf(r opRequest) (*containment, error) {
 	}
 	if x == nil {
 		x = newRun(owner{}, row.Opened)
-		x.id, x.state, x.roster.earlier = row.ID, authz.Revoked, true
+		x.id, x.state, x.roster.earlier, x.roster.recorded = row.ID, authz.Revoked, true, true
 		x.times.revoked = g.storedRun(row).RevokedAt
 		if x.times.revoked.IsZero() {
 			x.times.revoked = now().Wall
@@ -219,9 +219,12 @@ func (c *containment) review() (err error) {
 const reviewMax = 1024
 
 // revoke ends the run's authority: all that a run can do it does by its own authority, so this is the narrowest unit that
-// suffices. One that is revoked already is not revoked a second time.
+// suffices. One whose revocation is recorded is not revoked a second time; one that is still on its way is waited for.
 func (c *containment) revoke() error {
-	if c.r.stands() == authz.Revoked {
+	c.r.mu.Lock()
+	recorded := c.r.roster.recorded
+	c.r.mu.Unlock()
+	if recorded {
 		return nil
 	}
 	out, err := c.g.revoke(c.ctx, c.r, c.who)

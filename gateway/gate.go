@@ -198,14 +198,7 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_revoked")
 	left := g.stopHeld(r, every)
 
-	g.authority.Lock()
-	err := g.lose(ctx, []event.Event{event.RunRevoked{Run: r.id, Operator: operator, Left: left}}, setRun(r, ended))
-	if err == nil {
-		r.mu.Lock()
-		r.roster.revocation = g.lastTold
-		r.mu.Unlock()
-	}
-	g.authority.Unlock()
+	err := g.recordRevoked(ctx, r, event.RunRevoked{Run: r.id, Operator: operator, Left: left}, ended)
 	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
 
 	out := api.Revoked{Run: r.show(), Left: g.departed(left)}
@@ -213,6 +206,28 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 		return out, fmt.Errorf("revoked here, not yet recorded: %w", err)
 	}
 	return out, nil
+}
+
+// recordRevoked writes a run's revocation, once, and the grants that ended with it.
+func (g *Gateway) recordRevoked(ctx context.Context, r *run, ev event.RunRevoked, ended []*grant) error {
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	r.mu.Lock()
+	recorded := r.roster.recorded
+	r.mu.Unlock()
+	switch {
+	case recorded && len(ended) == 0:
+		return nil
+	case recorded: // another one told it while these were still being taken
+		return g.lose(ctx, nil, setRun(r, ended))
+	}
+	err := g.lose(ctx, []event.Event{ev}, setRun(r, ended))
+	if err == nil {
+		r.mu.Lock()
+		r.roster.recorded, r.roster.revocation = true, g.lastTold
+		r.mu.Unlock()
+	}
+	return err
 }
 
 // voidAll ends every grant and stops every call, for a lock or a stop, and returns the runs that were active. The flag

@@ -143,7 +143,8 @@ func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *gra
 		Credentials: []string{p.authz.Credential}, State: authz.GrantLive, Version: p.authz.Version, Weak: a.AcceptWeak}}
 	expires := "agent-run-ends"
 	if a.Scope == "use" {
-		x.Counted, x.Uses, x.Digest, expires = true, 1, p.authz.Digest, "1 use"
+		// The call waits for it now. One that has gone meanwhile leaves nothing behind for longer than its card.
+		x.Counted, x.Uses, x.Digest, x.Ends, expires = true, 1, p.authz.Digest, c.ends, "1 use"
 	}
 	if a.Uses > 0 {
 		x.Counted, x.Uses, expires = true, a.Uses, fmt.Sprintf("%d uses", a.Uses)

@@ -79,7 +79,7 @@ func (r *registry) restore(row store.Run, state authz.RunState, s storedRun) *ru
 	x := newRun(owner{key: s.Owner, facts: s.facts(), shell: s.Shell}, row.Opened)
 	x.id, x.state, x.roster.earlier, x.recall = row.ID, state, true, []string{row.ID}
 	if state == authz.Revoked {
-		x.times.revoked = row.Changed
+		x.times.revoked, x.roster.recorded = row.Changed, true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,14 +228,11 @@ func (g *Gateway) recordOpened(ctx context.Context, r *run, e *epoch, fresh bool
 }
 
 // endEpoch voids what an epoch was given: its process is gone, is another program now, or the operator revoked it. It
-// returns the ids of the calls that had left.
+// returns the ids of the calls that had left. It may come more than once, and at the same time: each waits for what it
+// promises, and one of them is recorded.
 func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left []string, err error) {
 	r := e.run
 	r.mu.Lock()
-	if e.state == authz.EpochEnded {
-		r.mu.Unlock()
-		return nil, nil
-	}
 	e.state = authz.EpochEnded
 	ended := r.void(e)
 	if len(r.grants) == 0 {
@@ -247,19 +244,31 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left [
 	if reason != processGone { // what a process sent before it went goes on to its end, and is kept as a late result
 		left = g.stopHeld(r, func(c *call) bool { return c.epoch == e })
 	}
-
-	evs := []event.Event{event.EpochEnded{Run: r.id, Epoch: e.id, Reason: reason}}
-	g.authority.Lock()
-	err = g.lose(ctx, evs, func(tx *store.Tx) error {
-		if err := tx.EndEpoch(e.id, now().Wall); err != nil && !errors.Is(err, store.ErrConflict) { // it may have no row yet
-			return err
-		}
-		return setRun(r, ended)(tx)
-	})
-	g.authority.Unlock()
+	err = g.recordEnd(ctx, e, reason, ended)
 	g.complain("end epoch", err)
 	g.settle(ctx, r)
 	return left, err
+}
+
+// recordEnd writes that an epoch has ended, once, and the grants that ended with it.
+func (g *Gateway) recordEnd(ctx context.Context, e *epoch, reason string, ended []*grant) error {
+	g.authority.Lock()
+	defer g.authority.Unlock()
+	if e.told && len(ended) == 0 {
+		return nil
+	}
+	var evs []event.Event
+	if !e.told {
+		evs = append(evs, event.EpochEnded{Run: e.run.id, Epoch: e.id, Reason: reason})
+	}
+	err := g.lose(ctx, evs, func(tx *store.Tx) error {
+		if err := tx.EndEpoch(e.id, now().Wall); err != nil && !errors.Is(err, store.ErrConflict) { // it may have no row yet
+			return err
+		}
+		return setRun(e.run, ended)(tx)
+	})
+	e.told = e.told || err == nil
+	return err
 }
 
 // processGone is why an epoch ends whose process exited.

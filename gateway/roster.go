@@ -25,7 +25,8 @@ type roster struct {
 	silence    silence
 	orphaned   []reparented // launchers that went while the client lived
 	refused    refused
-	revocation uint64     // the record of its run_revoked
+	recorded   bool       // its revocation is
+	revocation uint64     // the record of its run_revoked, if this start made it
 	proved     api.Denial // the containment's, once it is recorded
 	earlier    bool       // the run was opened before this gateway started: what had left its client's tree is not known
 }

@@ -64,6 +64,7 @@ type epoch struct {
 	chain chain            // where it stands among other processes
 	drift atomic.Bool      // its program was exchanged on disk
 	echo  int              // reflections since its grants were last paused, under run.mu
+	told  bool             // that it has ended is recorded; under Gateway.authority
 }
 
 // grant is live authority in memory. Only memory counts while spd runs.

@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+)
+
+// underWay is a rig with one call that its upstream holds, and its run.
+func underWay(t *testing.T) (*rig, *run) {
+	t.Helper()
+	arrived := make(chan struct{}, 1)
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		arrived <- struct{}{}
+		<-q.Context().Done()
+	})
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("up", "POST "+up.URL+"/**")
+	ctx, cancel := context.WithCancel(t.Context())
+	go r.approveAll(ctx, "run")
+	r.agent().send(api.MethodCall, call0(up.URL+"/slow", "POST"))
+	<-arrived
+	cancel()
+	return r, r.book.all()[0]
+}
+
+func (r *run) holds() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.held)
+}
+
+// What a revocation promises holds when it returns, also where another one of the same is still on its way.
+func TestRevokedTwiceAtOnce(t *testing.T) {
+	end := map[string]func(r *rig, x *run) (any, error){
+		"epoch": func(r *rig, x *run) (any, error) {
+			return r.opEpochRevoke(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.epochs[0].id})})
+		},
+		"run": func(r *rig, x *run) (any, error) {
+			return r.opRunRevoke(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.id})})
+		},
+		"contain": func(r *rig, x *run) (any, error) {
+			return r.opRunContain(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.id})})
+		},
+	}
+	for name, second := range end {
+		t.Run(name, func(t *testing.T) {
+			r, x := underWay(t)
+			first := make(chan struct{})
+			go func() {
+				defer close(first)
+				if name == "epoch" {
+					r.endEpoch(context.Background(), x.epochs[0], "operator")
+				} else {
+					r.revoke(context.Background(), x, "unproved")
+				}
+			}()
+			eventually(t, "the first is on its way", func() bool {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				return x.state == authz.Revoked || x.epochs[0].state == authz.EpochEnded
+			})
+			out, err := second(r, x)
+			if n := x.holds(); n != 0 || err != nil {
+				t.Errorf("it returned %v with %d calls under way", err, n)
+			}
+			if v, ok := out.(api.Revoked); ok && len(v.Left) != 1 {
+				t.Errorf("left %+v", v.Left)
+			}
+			<-first
+			r.stop()
+			evs := events(t, r.dir, r.created.ReaderIdentity)
+			if n := count(evs, "run_revoked") + count(evs, "epoch_ended"); n != 1 {
+				t.Errorf("recorded %d times: %v", n, kinds(evs))
+			}
+		})
+	}
+}
+
+// A process that is gone leaves its call under way; revoking its epoch ends that too.
+func TestRevokedAfterProcessGone(t *testing.T) {
+	r, x := underWay(t)
+	e := x.epochs[0]
+	if _, err := r.endEpoch(t.Context(), e, processGone); err != nil || x.holds() != 1 {
+		t.Fatalf("process gone: %v, %d calls", err, x.holds())
+	}
+	out := op[api.Revoked](r, r.opEpochRevoke, api.IDArgs{ID: e.id})
+	if len(out.Left) != 1 || x.holds() != 0 {
+		t.Fatalf("left %+v, %d calls under way", out.Left, x.holds())
+	}
+}
+
+// A yes to one call is for that call: if its caller goes away before it is used, nothing can use it later than the card
+// could have been answered.
+func TestYesToOneCallEndsWithItsCard(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, "", func(c *Config) { c.ApprovalLife = 2 * time.Second })
+	r.init()
+	r.addBearer("up", "POST "+up.URL+"/**")
+	a := r.agent()
+	a.send(api.MethodCall, call0(up.URL+"/x", "POST"))
+	card := r.card()
+	r.authority.Lock()
+	yes := make(chan error, 1)
+	go func() {
+		_, err := r.opApprovalGrant(opRequest{ctx: context.Background(), who: "passphrase",
+			args: encode(api.ApproveArgs{ID: card.ID, CardDigest: card.CardDigest, Scope: "use"})})
+		yes <- err
+	}()
+	eventually(t, "the card is taken", func() bool { return len(r.cards.list()) == 0 })
+	a.conn.Close()
+	act := r.acts.list("")[0].ID
+	r.acts.mu.Lock()
+	drop := r.acts.byID[act].drop
+	r.acts.mu.Unlock()
+	drop(callerGone)
+	r.authority.Unlock()
+	if err := <-yes; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the call is dropped", func() bool { x, _ := r.acts.get(act); return x.State == api.Done })
+	if x, _ := r.acts.get(act); x.Outcome != "denied" || len(up.paths()) != 0 {
+		t.Skipf("the yes was used: %s", x.Outcome)
+	}
+	time.Sleep(time.Until(card.ExpiresAt) + 10*time.Millisecond) // a clock's end has no other signal
+	b := r.agent()
+	ch := b.send(api.MethodCall, call0(up.URL+"/x", "POST"))
+	r.card() // it asks
+	op[struct{}](r, r.opApprovalDeny, api.IDArgs{ID: r.card().ID})
+	if got := code(<-ch); got != "approval_denied" || len(up.paths()) != 0 {
+		t.Fatalf("%s, %v", got, up.paths())
+	}
+}
