@@ -12,8 +12,8 @@ var ErrOther = errors.New("backup is of another vault")
 
 // RestoreOptions has no defaults.
 type RestoreOptions struct {
-	Limit int64  // of the database in the backup, in bytes; 0 is an error
-	Proof Key    // opens a slot of the vault that is there, if any; zero: the backup's key does
+	Limit int64 // of the database in the backup, in bytes; 0 is an error
+	Proof Key   // opens a slot of the vault that is there, if any; zero: the backup's key does
 
 	// Floor returns the highest counter anybody has seen of this vault, such as
 	// its log: the restored one is above. unseal opens what Seal gave to the vault

@@ -3,24 +3,16 @@ package store
 import (
 	"errors"
 	"syscall"
-
-	"github.com/mattn/go-sqlite3"
 )
 
 // DiskFault says why the disk refused, as SQLite or the system tells it; "" if err is not about that.
 func DiskFault(err error) string {
-	if e, ok := errors.AsType[sqlite3.Error](err); ok {
-		switch e.Code {
-		case sqlite3.ErrFull:
-			return "the disk is full"
-		case sqlite3.ErrReadonly:
-			return "the disk or the folder can't be written to"
-		case sqlite3.ErrIoErr, sqlite3.ErrCantOpen:
-			if e.SystemErrno == 0 {
-				return "the disk failed"
-			}
-			err = e.SystemErrno
-		}
+	says, errno := sqliteFault(err)
+	if says != "" {
+		return says
+	}
+	if errno != 0 {
+		err = errno
 	}
 	for _, f := range []struct {
 		errno syscall.Errno
