@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -35,11 +34,13 @@ type cards struct {
 	mu       sync.Mutex
 	limits   budgets
 	open     map[string]*card
-	desks    map[*epoch]*desk    // of epochs that ask
-	sessions map[string]*session // that ask, or are muted
-	line     []*ask              // have their epoch's place, and wait for room in the session and the installation
-	all      int                 // asks
-	room     int                 // asks that have room
+	desks    map[*epoch]*desk          // of epochs that ask
+	sessions map[string]*session       // that ask, or are muted
+	line     []*ask                    // have their epoch's place, and wait for room in the session and the installation
+	parties  map[party]int             // those of them that have room
+	all      int                       // asks
+	known    func(program string) bool // was given something before; nil: none was
+	room     int                       // asks that have room
 }
 
 // desk is one epoch's asks.
@@ -51,6 +52,7 @@ type desk struct {
 // session is one session of processes that asks.
 type session struct {
 	text                 string
+	party                party // of whoever asked first
 	asks, shown, refused int
 	muted                bool
 }
@@ -59,6 +61,7 @@ type session struct {
 // asks for may have been decided meanwhile; mute is closed when the operator wants to hear no more of its session.
 type ask struct {
 	epoch *epoch
+	party party
 	plan  *plan
 	place askPlace
 	room  chan struct{}
@@ -75,7 +78,7 @@ const (
 )
 
 func newCards() *cards {
-	return &cards{limits: defaultBudgets, open: map[string]*card{}, desks: map[*epoch]*desk{}, sessions: map[string]*session{}}
+	return &cards{limits: defaultBudgets, open: map[string]*card{}, desks: map[*epoch]*desk{}, sessions: map[string]*session{}, parties: map[party]int{}}
 }
 
 // set changes the budgets; cards that are shown already stay.
@@ -105,11 +108,12 @@ func (s *cards) asksOf(e *epoch) (asks, limit int) {
 
 // join lets a call ask. It parts again, whatever becomes of it.
 func (s *cards) join(e *epoch, p *plan) (*ask, *api.Error) {
+	who := s.partyOf(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x, d := s.sessions[e.chain.key], s.desks[e]
 	if x == nil {
-		x = &session{text: e.chain.text}
+		x = &session{text: e.chain.text, party: who}
 		s.sessions[e.chain.key] = x
 	}
 	if d == nil {
@@ -124,7 +128,7 @@ func (s *cards) join(e *epoch, p *plan) (*ask, *api.Error) {
 		s.tidy(e.chain.key)
 		return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
 	}
-	a := &ask{epoch: e, plan: p, room: make(chan struct{}), poke: make(chan struct{}, 1), mute: make(chan struct{})}
+	a := &ask{epoch: e, party: who, plan: p, room: make(chan struct{}), poke: make(chan struct{}, 1), mute: make(chan struct{})}
 	s.desks[e] = d
 	d.asks++
 	x.asks++
@@ -155,6 +159,9 @@ func (s *cards) part(a *ask) {
 		d.at--
 		x.shown--
 		s.room--
+		if s.parties[a.party]--; s.parties[a.party] == 0 {
+			delete(s.parties, a.party)
+		}
 	}
 	d.asks--
 	x.asks--
@@ -185,25 +192,6 @@ func (s *cards) promote(d *desk) {
 	}
 }
 
-// fill gives room to whoever is first in line and within the budgets: a session at its budget lets the next one pass. mu
-// must be held.
-func (s *cards) fill() {
-	if s.room >= s.limits.Installation {
-		return
-	}
-	s.line = slices.DeleteFunc(s.line, func(a *ask) bool {
-		x := s.sessions[a.epoch.chain.key]
-		if s.room >= s.limits.Installation || x.shown >= s.limits.Session {
-			return false
-		}
-		a.place = hasRoom
-		x.shown++
-		s.room++
-		close(a.room)
-		return true
-	})
-}
-
 // lay shows a card, whose ask has room.
 func (s *cards) lay(c *card) {
 	s.mu.Lock()
@@ -221,28 +209,6 @@ func (s *cards) list() []api.Approval {
 	}
 	slices.SortFunc(out, func(a, b api.Approval) int { return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.ID, b.ID)) })
 	return out
-}
-
-// more tells of each session how many asks wait without a card, and how many were refused; the busiest first. What is
-// beyond toldChains is one line without a key.
-func (s *cards) more() []api.Chain {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := []api.Chain{}
-	for key, x := range s.sessions {
-		if c := (api.Chain{Key: key, Text: x.text, Waiting: x.asks - x.shown, Muted: x.muted, Refused: x.refused}); c.Waiting > 0 || c.Muted || c.Refused > 0 {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b api.Chain) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Key, b.Key)) })
-	if len(out) <= toldChains {
-		return out
-	}
-	rest := api.Chain{Text: fmt.Sprintf("%d other sessions", len(out)-toldChains)}
-	for _, c := range out[toldChains:] {
-		rest.Waiting, rest.Refused = rest.Waiting+c.Waiting, rest.Refused+c.Refused
-	}
-	return append(out[:toldChains], rest)
 }
 
 // look finds an open card; known is false if none of this id waits, and nil beside it that the digest is another card's.

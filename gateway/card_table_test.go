@@ -7,10 +7,16 @@ import (
 	"testing"
 
 	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
 )
 
-// asker is an epoch of a session, and what it asks.
-func asker(key string) *epoch { return &epoch{chain: chain{key: key, text: "in " + key}} }
+// asker is an epoch of a session, of a program of its own.
+func asker(key string) *epoch { return askerOf(key, key) }
+
+func askerOf(program, key string) *epoch {
+	return &epoch{chain: chain{key: key, text: "in " + key}, facts: peer.Facts{Identity: peer.Strong},
+		run: &run{owner: owner{facts: peer.Facts{ExeDigest: program, Identity: peer.Strong}}}}
+}
 
 func (s *cards) mustJoin(t *testing.T, e *epoch) *ask {
 	t.Helper()
@@ -158,5 +164,40 @@ func TestMoreIsBounded(t *testing.T) {
 	}
 	if _, ok := s.mute("", true); ok {
 		t.Fatal("all of them were muted at once")
+	}
+}
+
+// A swarm of processes, each a session of its own, is one program's: it leaves another program room, and a line.
+func TestSwarmHidesNobody(t *testing.T) {
+	swarm := map[string]func(i int) string{
+		"of one program":        func(int) string { return "python" },
+		"of as many programs":   func(i int) string { return fmt.Sprint("copy-", i) },
+		"of the honest program": func(i int) string { return []string{"python", "claude"}[i%2] },
+	}
+	for name, program := range swarm {
+		s := newCards()
+		s.known = func(p string) bool { return p == "claude" }
+		var all []*ask
+		for i := range 500 {
+			for range 3 { // busier than anybody honest
+				e := askerOf(program(i), fmt.Sprint("session-", i))
+				e.run.owner.facts.Identity = peer.Weak // its parents are gone
+				all = append(all, s.mustJoin(t, e))
+			}
+		}
+		honest := s.mustJoin(t, askerOf("claude", "desk"))
+		if name == "of one program" {
+			if !roomy(honest) {
+				t.Errorf("%s: it has no room", name)
+			}
+			continue
+		}
+		if !slices.ContainsFunc(s.more()[:toldChains], func(c api.Chain) bool { return c.Key == "desk" && c.Waiting == 1 }) {
+			t.Errorf("%s: nobody is told that it waits: %+v", name, s.more())
+		}
+		s.part(all[slices.IndexFunc(all, roomy)])
+		if !roomy(honest) {
+			t.Errorf("%s: it was not the next one", name)
+		}
 	}
 }

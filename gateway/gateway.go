@@ -100,6 +100,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		c.Ours = func(string) bool { return false }
 	}
 	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials()}
+	g.cards.known = g.past.known
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product, BodyLimit: fileLimit})
