@@ -10,7 +10,7 @@ const (
 	activity
 )
 
-// row names one struct. A new event is its struct in catalog.go, its line here and its method below.
+// row names one struct. A new event is its struct in one of the catalog files, its line here and its method below.
 type row struct {
 	name string
 	fold fold
