@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // ErrOther: a backup is restored over its own vault, or where there is none.
@@ -90,7 +91,7 @@ func (v *Vault) restore(ctx context.Context, r io.Reader, k Key, o RestoreOption
 				return nil, 0, err
 			}
 			m = next.moved()
-			reseal = m.reseal(next.keys, next.keys)
+			reseal = m.reseal(next.keys, sources(next.keys, from, present)...) // next may have forgotten the earliest
 			rows, err := next.rows()
 			return rows, next.manifest.counter, err
 		},
@@ -143,6 +144,11 @@ func (v *Vault) present(ctx context.Context, k Key, o RestoreOptions) (*keys, ui
 		}
 	}
 	return keys, base, nil
+}
+
+// sources are the keys that are there.
+func sources(all ...*keys) []*keys {
+	return slices.DeleteFunc(all, func(k *keys) bool { return k == nil })
 }
 
 // arrive checks the rows of a backup and makes them those of a new generation,

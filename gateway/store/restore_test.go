@@ -214,3 +214,21 @@ func TestBadRestores(t *testing.T) {
 		t.Errorf("left behind: %v, %v", files, err)
 	}
 }
+
+// A backup's boxes open however many generations have come since: the keys remember fewer.
+func TestRestoreOften(t *testing.T) {
+	path, _ := scene(t)
+	d, v, err := opened(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 40 {
+		if err := restoreOnce(t.Context(), path, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := boxesOf(t, d, v); got != boxesWanted {
+		t.Errorf("boxes: %s", got)
+	}
+}
