@@ -18,7 +18,7 @@ import (
 // the log gets them, then the outbox row goes. What is gained counts in memory only after that; what is lost counts in
 // memory before. g.authority keeps the outbox's order and the log's the same.
 
-// batch packs events for the outbox. Clear batches hold only ids, states and times, so that they can be told to the
+// batch packs events for the outbox. Clear batches hold only ids, states, times and digests, so that they can be told to the
 // log while the vault is locked; everything else is sealed.
 func (g *Gateway) batch(clear bool, evs []event.Event) (store.Batch, error) {
 	body := encode(func() (raw []jsontext.Value) {

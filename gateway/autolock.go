@@ -94,7 +94,7 @@ func (g *Gateway) lockSoon(ctx context.Context, reason string) {
 	}
 	defer g.door.Unlock()
 	if g.vault.State() == vault.Ready {
-		g.complain("lock", g.lockNow(ctx, automatic, reason))
+		g.complain("lock", g.lockNow(ctx, word{operator: automatic}, reason))
 	}
 }
 
@@ -103,7 +103,7 @@ const automatic = "automatic"
 
 // Lock locks the vault, such as on a signal. There being none to lock is no error.
 func (g *Gateway) Lock(ctx context.Context, reason string) error {
-	err := g.lock(ctx, automatic, reason)
+	err := g.lock(ctx, word{operator: automatic}, reason)
 	if e, ok := err.(*api.Error); ok && e.Code == "vault_absent" {
 		return nil
 	}

@@ -23,7 +23,7 @@ type containment struct {
 	g     *Gateway
 	ctx   context.Context
 	r     *run
-	who   string // the operator, as the log names them
+	by    word
 	calls []api.Action
 	out   api.Contained
 }
@@ -60,7 +60,7 @@ func (g *Gateway) containmentOf(r opRequest) (*containment, error) {
 			x.times.revoked = now().Wall
 		}
 	}
-	c := &containment{g: g, ctx: context.WithoutCancel(r.ctx), r: x, who: r.who}
+	c := &containment{g: g, ctx: context.WithoutCancel(r.ctx), r: x, by: r.word()}
 	c.out = api.Contained{Verdict: api.VerdictNotContained, Uncertain: []api.Action{}, Left: []api.Action{}, Remote: []api.Action{},
 		Processes: []api.Survivor{}, Rotate: []string{}, Steps: []jsontext.Value{}}
 	return c, nil
@@ -88,7 +88,7 @@ func (c *containment) miss(format string, a ...any) {
 
 // walk is everything that comes before a signal.
 func (c *containment) walk() error {
-	if err := c.record(event.ContainmentStarted{Run: c.r.id, Operator: c.who, State: c.r.stands().String()}); err != nil {
+	if err := c.record(event.ContainmentStarted{Run: c.r.id, Operator: c.by.operator, State: c.r.stands().String()}); err != nil {
 		return err
 	}
 	if err := c.look(whyContain); err != nil {
@@ -227,7 +227,7 @@ func (c *containment) revoke() error {
 	if recorded {
 		return nil
 	}
-	out, err := c.g.revoke(c.ctx, c.r, c.who)
+	out, err := c.g.revoke(c.ctx, c.r, c.by)
 	c.out.Left = out.Left
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (c *containment) revoke() error {
 	c.r.mu.Lock()
 	seq := c.r.roster.revocation
 	c.r.mu.Unlock()
-	c.step(seq, event.RunRevoked{Run: c.r.id, Operator: c.who, Left: ids(out.Left)})
+	c.step(seq, event.RunRevoked{Run: c.r.id, Operator: c.by.operator, Peer: c.by.peer, Left: ids(out.Left)})
 	return nil
 }
 
@@ -306,7 +306,7 @@ func (g *Gateway) probeGate(r *run) (reason authz.Reason, epochs []string) {
 
 // finish gives the verdict. It is contained only if the denial is proved, and everything that lives on is listed.
 func (c *containment) finish() error {
-	ev := event.ContainmentFinished{Run: c.r.id, Operator: c.who, Verdict: api.VerdictNotContained, Rotate: c.out.Rotate}
+	ev := event.ContainmentFinished{Run: c.r.id, Operator: c.by.operator, Verdict: api.VerdictNotContained, Rotate: c.out.Rotate}
 	for _, p := range c.out.Processes {
 		if p.State != stateExited {
 			ev.Left = append(ev.Left, p.ProcessID)

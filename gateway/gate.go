@@ -186,7 +186,7 @@ func (g *Gateway) departed(ids []string) []api.Action {
 }
 
 // revoke ends a run for good: memory first, then what is in flight, then row, outbox and log, then pooled connections.
-func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revoked, error) {
+func (g *Gateway) revoke(ctx context.Context, r *run, by word) (api.Revoked, error) {
 	r.mu.Lock()
 	r.step(authz.Revoke) // every state takes it, revoked too: what could not be recorded may be said again
 	if r.times.revoked.IsZero() {
@@ -198,7 +198,7 @@ func (g *Gateway) revoke(ctx context.Context, r *run, operator string) (api.Revo
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_revoked")
 	left := g.stopHeld(r, every)
 
-	err := g.recordRevoked(ctx, r, event.RunRevoked{Run: r.id, Operator: operator, Left: left}, ended)
+	err := g.recordRevoked(ctx, r, event.RunRevoked{Run: r.id, Operator: by.operator, Peer: by.peer, Left: left}, ended)
 	g.ssh.Drop(func(k sshexec.PoolKey) bool { return k.Run == r.id })
 
 	out := api.Revoked{Run: r.show(), Left: g.departed(left)}

@@ -66,6 +66,7 @@ type state struct {
 	end        context.CancelFunc
 	halt       context.Context // ends when Stop is called
 	stop       context.CancelFunc
+	stopper    atomic.Pointer[word] // whose word ended halt; nil: a signal did
 	tasks      sync.WaitGroup
 	door       sync.Mutex   // one init, unlock, lock or stop at a time
 	containing sync.Mutex   // one containment at a time; before authority

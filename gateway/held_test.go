@@ -59,7 +59,7 @@ func TestNoCardForALostRun(t *testing.T) {
 	c, refused := r.ask(t.Context(), who, p, func() authz.Decision {
 		d := r.judge(who, p, authz.FullWalk)
 		if turns++; turns == 1 {
-			if _, err := r.revoke(context.Background(), run, "test"); err != nil {
+			if _, err := r.revoke(context.Background(), run, word{operator: "test"}); err != nil {
 				t.Error(err)
 			}
 		}

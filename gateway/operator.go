@@ -52,6 +52,20 @@ func (r opRequest) peer() event.Peer {
 	return recorded(r.proc.Facts())
 }
 
+// word is whose word took something away, as the log keeps it: without a proof that is what the kernel says of the sender.
+// Such a loss is told while the vault is locked too, so it waits in the clear: the program is named by its digest, not by
+// where it lies.
+type word struct {
+	operator string
+	peer     event.Peer
+}
+
+func (r opRequest) word() word {
+	p := r.peer()
+	p.Exe = ""
+	return word{r.who, p}
+}
+
 // opHandler answers one verb. Its error becomes the table's status.
 type opHandler func(r opRequest) (any, error)
 

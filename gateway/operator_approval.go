@@ -179,7 +179,8 @@ func (g *Gateway) opApprovalDeny(r opRequest) (any, error) {
 	state := run.state
 	run.mu.Unlock()
 	g.past.denied(run.owner.facts.ExeDigest, lastDenied(c, now().Wall))
-	evs := []event.Event{event.ApprovalDenied{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Operator: r.who, Peer: r.peer()}}
+	by := r.word()
+	evs := []event.Event{event.ApprovalDenied{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Operator: by.operator, Peer: by.peer}}
 	if state != was {
 		g.cards.expire(func(x *card) bool { return x.epoch.run == run }, "run_denied")
 		evs = append(evs, event.RunDenied{Run: run.id})

@@ -104,7 +104,7 @@ func (g *Gateway) opRunRevoke(r opRequest) (any, error) {
 		out, x, err = g.revokeStored(r, row)
 	}
 	if x != nil {
-		out, err = g.revoke(r.ctx, x, r.who)
+		out, err = g.revoke(r.ctx, x, r.word())
 	}
 	if err != nil {
 		g.complain("revoke", err)
@@ -121,8 +121,8 @@ func (g *Gateway) revokeStored(r opRequest, row store.Run) (api.Revoked, *run, e
 		return api.Revoked{}, x, nil
 	}
 	if row.State != authz.Revoked.String() {
-		t := now().Wall
-		err := g.lose(r.ctx, []event.Event{event.RunRevoked{Run: row.ID, Operator: r.who}}, func(tx *store.Tx) error {
+		t, by := now().Wall, r.word()
+		err := g.lose(r.ctx, []event.Event{event.RunRevoked{Run: row.ID, Operator: by.operator, Peer: by.peer}}, func(tx *store.Tx) error {
 			return tx.SetRun(row.ID, row.State, authz.Revoked.String(), t)
 		})
 		if err != nil {
@@ -143,7 +143,7 @@ func (g *Gateway) opEpochRevoke(r opRequest) (any, error) {
 	if e == nil {
 		return nil, api.Fail("not_found", "no epoch of this id lives; see `sp run show`")
 	}
-	left, err := g.endEpoch(r.ctx, e, "operator")
+	left, err := g.endEpoch(r.ctx, e, "operator", r.word())
 	return revoked(g, e.run, left, err)
 }
 
@@ -191,7 +191,8 @@ func (g *Gateway) opGrantRevoke(r opRequest) (any, error) {
 		}
 		x.mu.Unlock()
 		left := g.stopHeld(x, func(c *call) bool { return c.grant == gr })
-		ev := event.GrantRevoked{Grant: gr.ID, Run: x.id, Epoch: gr.Epoch, Reason: "operator"}
+		by := r.word()
+		ev := event.GrantRevoked{Grant: gr.ID, Run: x.id, Epoch: gr.Epoch, Reason: "operator", Operator: by.operator, Peer: by.peer}
 		g.authority.Lock()
 		err := g.lose(r.ctx, []event.Event{ev}, setRun(x, []*grant{gr}))
 		g.authority.Unlock()

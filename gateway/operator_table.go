@@ -78,7 +78,7 @@ func (u *unproved) alarm(at time.Duration) (n int) {
 // takesAway: the verbs without proof that end something.
 func takesAway(path string) bool {
 	switch path {
-	case api.PathApprovalDeny, api.PathApprovalMute, api.PathRunRevoke, api.PathEpochRevoke, api.PathGrantRevoke, api.PathLock, api.PathStop:
+	case api.PathApprovalDeny, api.PathApprovalMute, api.PathRunRevoke, api.PathRunContain, api.PathEpochRevoke, api.PathGrantRevoke, api.PathLock, api.PathStop:
 		return true
 	}
 	return false

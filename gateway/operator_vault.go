@@ -94,7 +94,7 @@ func (g *Gateway) opRelease(r opRequest) (any, error) {
 }
 
 func (g *Gateway) opLock(r opRequest) (any, error) {
-	if err := g.lock(r.ctx, r.who, "operator"); err != nil {
+	if err := g.lock(r.ctx, r.word(), "operator"); err != nil {
 		if g.vault.State() == vault.Locked {
 			g.complain("lock", err)
 			return nil, api.Fail("not_recorded", "locked here, not yet recorded")
@@ -105,6 +105,8 @@ func (g *Gateway) opLock(r opRequest) (any, error) {
 }
 
 func (g *Gateway) opStop(r opRequest) (any, error) {
+	by := r.word()
+	g.stopper.Store(&by)
 	g.Stop() // Serve lets this answer out before it closes the door
 	return struct{}{}, nil
 }

@@ -81,7 +81,7 @@ func TestGrantLosesToLockAndRevoke(t *testing.T) {
 	revoked := make(chan error, 1)
 	meanwhile(func() {
 		go func() {
-			_, err := r.revoke(context.Background(), run, "test")
+			_, err := r.revoke(context.Background(), run, word{operator: "test"})
 			revoked <- err
 		}()
 		for range 5000 {

@@ -127,6 +127,10 @@ func (g *Gateway) stopped(ctx context.Context, moved []*run) error {
 	g.authority.Lock()
 	defer g.authority.Unlock()
 	err := g.db.Change(ctx, g.endAll("gateway_stopped", moved))
-	err = errors.Join(err, g.log.note(ctx, "", event.GatewayStopped{Reason: "stop"}))
+	ev := event.GatewayStopped{Reason: "stop"}
+	if by := g.stopper.Load(); by != nil {
+		ev.Operator, ev.Peer = by.operator, by.peer
+	}
+	err = errors.Join(err, g.log.note(ctx, "", ev))
 	return errors.Join(err, g.anchor(ctx))
 }

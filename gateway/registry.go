@@ -126,7 +126,7 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 			return caller{p, e.run, e}, nil
 		}
 		// The same process, another program: what was given to the old instance is void.
-		g.endEpoch(ctx, e, "peer_replaced")
+		g.endEpoch(ctx, e, "peer_replaced", word{})
 		g.book.forget(e)
 	}
 	chief, passed, err := p.Owner(g.cfg.Ours)
@@ -206,7 +206,7 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	if fresh {
 		g.watch(chief.Gone(), func() { g.clientGone(r); chief.Close() })
 	}
-	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, processGone); g.book.forget(e); p.Close() })
+	g.watch(p.Gone(), func() { g.endEpoch(context.Background(), e, processGone, word{}); g.book.forget(e); p.Close() })
 	g.watchLaunchers(e, passed)
 	return caller{p, r, e}, keeps{chief: fresh, passed: true}, nil
 }
@@ -230,7 +230,7 @@ func (g *Gateway) recordOpened(ctx context.Context, r *run, e *epoch, fresh bool
 // endEpoch voids what an epoch was given: its process is gone, is another program now, or the operator revoked it. It
 // returns the ids of the calls that had left. It may come more than once, and at the same time: each waits for what it
 // promises, and one of them is recorded.
-func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left []string, err error) {
+func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string, by word) (left []string, err error) {
 	r := e.run
 	r.mu.Lock()
 	e.state = authz.EpochEnded
@@ -244,14 +244,14 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string) (left [
 	if reason != processGone { // what a process sent before it went goes on to its end, and is kept as a late result
 		left = g.stopHeld(r, func(c *call) bool { return c.epoch == e })
 	}
-	err = g.recordEnd(ctx, e, reason, ended)
+	err = g.recordEnd(ctx, e, event.EpochEnded{Run: r.id, Epoch: e.id, Reason: reason, Operator: by.operator, Peer: by.peer}, ended)
 	g.complain("end epoch", err)
 	g.settle(ctx, r)
 	return left, err
 }
 
 // recordEnd writes that an epoch has ended, once, and the grants that ended with it.
-func (g *Gateway) recordEnd(ctx context.Context, e *epoch, reason string, ended []*grant) error {
+func (g *Gateway) recordEnd(ctx context.Context, e *epoch, ev event.EpochEnded, ended []*grant) error {
 	g.authority.Lock()
 	defer g.authority.Unlock()
 	if e.told && len(ended) == 0 {
@@ -259,7 +259,7 @@ func (g *Gateway) recordEnd(ctx context.Context, e *epoch, reason string, ended 
 	}
 	var evs []event.Event
 	if !e.told {
-		evs = append(evs, event.EpochEnded{Run: e.run.id, Epoch: e.id, Reason: reason})
+		evs = append(evs, ev)
 	}
 	err := g.lose(ctx, evs, func(tx *store.Tx) error {
 		if err := tx.EndEpoch(e.id, now().Wall); err != nil && !errors.Is(err, store.ErrConflict) { // it may have no row yet

@@ -86,7 +86,7 @@ func (g *Gateway) rekey(ctx context.Context, keys []vault.Key, operator string) 
 		m, err = g.reseal(ctx, keys, operator)
 	}
 	if err != nil {
-		return m, errors.Join(err, g.closeVault(ctx, "rekey", "rekey", moved))
+		return m, errors.Join(err, g.closeVault(ctx, word{operator: "rekey"}, "rekey", moved))
 	}
 	g.complain("anchor", g.anchor(ctx))
 	g.attended()

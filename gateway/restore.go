@@ -87,7 +87,7 @@ func (g *Gateway) restore(ctx context.Context, job restoring) (api.Restored, err
 	g.door.Lock()
 	defer g.door.Unlock()
 	if g.vault.State() == vault.Ready {
-		if err := g.lockNow(ctx, job.operator, "restore"); err != nil {
+		if err := g.lockNow(ctx, word{operator: job.operator}, "restore"); err != nil {
 			return api.Restored{}, fmt.Errorf("lock before restoring: %w", err)
 		}
 	}

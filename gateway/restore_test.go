@@ -68,7 +68,7 @@ func TestRestoreOver(t *testing.T) {
 	b := r.backup()
 	r.addBearer("later", "POST "+up.URL+"/later/**")
 	run := r.book.all()[0]
-	if _, err := r.Gateway.revoke(t.Context(), run, "passphrase"); err != nil {
+	if _, err := r.Gateway.revoke(t.Context(), run, word{operator: "passphrase"}); err != nil {
 		t.Fatal(err)
 	}
 	was := r.vault.Snapshot()

@@ -79,7 +79,7 @@ func TestRevokedWhileGranting(t *testing.T) {
 	}()
 	r.until("grant", r.authorityHeld)
 	revoked := make(chan error, 1)
-	go func() { _, err := r.revoke(t.Context(), x, "unproved"); revoked <- err }()
+	go func() { _, err := r.revoke(t.Context(), x, word{operator: "unproved"}); revoked <- err }()
 	r.until("revoke", func() bool { return x.stands() == authz.Revoked })
 	free()
 	if err := <-granted; err == nil {
@@ -90,7 +90,7 @@ func TestRevokedWhileGranting(t *testing.T) {
 	}
 	r.rowIs(x, authz.Revoked)
 	first := x.show().RevokedAt
-	if _, err := r.revoke(t.Context(), x, "unproved"); err != nil || !x.show().RevokedAt.Equal(first) {
+	if _, err := r.revoke(t.Context(), x, word{operator: "unproved"}); err != nil || !x.show().RevokedAt.Equal(first) {
 		t.Errorf("revoked again: %v, and its time moved from %v to %v", err, first, x.show().RevokedAt)
 	}
 	r.rowIs(x, authz.Revoked)

@@ -88,7 +88,7 @@ func turnedDown(h opHandler, q opRequest) string {
 // opens tells whether a slot opens the vault, by locking and unlocking it.
 func (r *rig) opens(kind, value string) bool {
 	r.t.Helper()
-	if err := r.lock(r.t.Context(), "unproved", "operator"); err != nil {
+	if err := r.lock(r.t.Context(), word{operator: "unproved"}, "operator"); err != nil {
 		r.t.Fatal(err)
 	}
 	code := turnedDown(r.opUnlock, opRequest{ctx: r.t.Context(), who: kind, proof: &api.Proof{Kind: kind, Value: value}})
@@ -217,7 +217,7 @@ func TestChangePassphrase(t *testing.T) {
 	if r.opens("passphrase", "another passphrase") || !r.opens("passphrase", testPassphrase) {
 		t.Error("the passphrase is not the one that recovery set")
 	}
-	if err := r.lock(t.Context(), "unproved", "operator"); err != nil {
+	if err := r.lock(t.Context(), word{operator: "unproved"}, "operator"); err != nil {
 		t.Fatal(err)
 	}
 	if got := change("passphrase", testPassphrase, "another passphrase"); got != "vault_locked" {

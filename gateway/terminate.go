@@ -151,7 +151,7 @@ func (c *containment) signal(targets []target, s syscall.Signal) error {
 	for _, t := range targets {
 		f := t.proc.Facts()
 		forced := s == syscall.SIGKILL
-		err := c.record(event.ProcessSignalled{Run: c.r.id, ProcessID: f.PID, Started: f.Start, Signal: signalName(s), Operator: c.who,
+		err := c.record(event.ProcessSignalled{Run: c.r.id, ProcessID: f.PID, Started: f.Start, Signal: signalName(s), Operator: c.by.operator,
 			Forced: forced, CleanupMayBeIncomplete: forced})
 		if err != nil {
 			return err

@@ -74,7 +74,8 @@ func (t *told) waits() ([]toldEvent, int) {
 	return slices.Clone(t.waiting), t.lost
 }
 
-// everyRun are the events that concern all runs, or name an action alone. clearTold hold ids, states and times only.
+// everyRun are the events that concern all runs, or name an action alone. clearTold hold ids,
+// states, times and digests only.
 var (
 	everyRun = []string{"gateway_started", "gateway_stopped", "vault_locked", "vault_unlocked", "vault_quarantined", "vault_released",
 		"tool_unresolved", "tool_resolved"}

@@ -55,9 +55,9 @@ func TestRevokedTwiceAtOnce(t *testing.T) {
 			go func() {
 				defer close(first)
 				if name == "epoch" {
-					r.endEpoch(context.Background(), x.epochs[0], "operator")
+					r.endEpoch(context.Background(), x.epochs[0], "operator", word{operator: "test"})
 				} else {
-					r.revoke(context.Background(), x, "unproved")
+					r.revoke(context.Background(), x, word{operator: "unproved"})
 				}
 			}()
 			eventually(t, "the first is on its way", func() bool {
@@ -86,7 +86,7 @@ func TestRevokedTwiceAtOnce(t *testing.T) {
 func TestRevokedAfterProcessGone(t *testing.T) {
 	r, x := underWay(t)
 	e := x.epochs[0]
-	if _, err := r.endEpoch(t.Context(), e, processGone); err != nil || x.holds() != 1 {
+	if _, err := r.endEpoch(t.Context(), e, processGone, word{}); err != nil || x.holds() != 1 {
 		t.Fatalf("process gone: %v, %d calls", err, x.holds())
 	}
 	out := op[api.Revoked](r, r.opEpochRevoke, api.IDArgs{ID: e.id})

@@ -279,14 +279,14 @@ func (g *Gateway) redoJob(ctx context.Context, row *store.Action, r auditlog.Rec
 }
 
 // lock closes the vault: gate first, then row and event, then the key. A write that fails stops none of it.
-func (g *Gateway) lock(ctx context.Context, operator, reason string) error {
+func (g *Gateway) lock(ctx context.Context, by word, reason string) error {
 	g.door.Lock()
 	defer g.door.Unlock()
-	return g.lockNow(ctx, operator, reason)
+	return g.lockNow(ctx, by, reason)
 }
 
 // lockNow is lock's work. g.door is held.
-func (g *Gateway) lockNow(ctx context.Context, operator, reason string) error {
+func (g *Gateway) lockNow(ctx context.Context, by word, reason string) error {
 	switch g.vault.State() {
 	case vault.Absent:
 		return api.Fail("vault_absent", "")
@@ -297,12 +297,12 @@ func (g *Gateway) lockNow(ctx context.Context, operator, reason string) error {
 	moved, err := g.shutGate(ctx, "vault_locked")
 	g.authority.Lock()
 	defer g.authority.Unlock() // whoever changes the vault holds it, so none of them meets a vault that is going
-	return errors.Join(err, g.closeVault(ctx, operator, reason, moved))
+	return errors.Join(err, g.closeVault(ctx, by, reason, moved))
 }
 
 // closeVault records that the vault is closed, and wipes its key whatever becomes of that. The gate is shut, and g.authority held.
-func (g *Gateway) closeVault(ctx context.Context, operator, reason string, moved []*run) error {
-	err := g.lose(ctx, []event.Event{event.VaultLocked{Operator: operator, Reason: reason}}, g.endAll("vault_locked", moved))
+func (g *Gateway) closeVault(ctx context.Context, by word, reason string, moved []*run) error {
+	err := g.lose(ctx, []event.Event{event.VaultLocked{Operator: by.operator, Reason: reason, Peer: by.peer}}, g.endAll("vault_locked", moved))
 	err = errors.Join(err, g.anchor(ctx), g.log.w.Load().Identify(nil))
 	g.vault.Lock()
 	return err

@@ -5,7 +5,8 @@ import "time"
 // Event is one of this package's structs: a closed set, one line each in the table of table.go.
 type Event interface{ event() }
 
-// Peer is a process as the kernel described it when it connected.
+// Peer is a process as the kernel described it when it connected. Beside an operator it is who took something away: where
+// no proof was given that is all there is to know, and it has no path where the event may have to wait in the clear.
 type Peer struct {
 	ProcessID int       `json:"processId"`
 	Started   time.Time `json:"started,omitzero"`
@@ -31,9 +32,11 @@ type GatewayStarted struct {
 	Recovered   int    `json:"recovered,omitzero"` // intents found without a result
 }
 
-// GatewayStopped ends a gateway's life on purpose.
+// GatewayStopped ends a gateway's life on purpose: by an operator's word, or by a signal, which has none.
 type GatewayStopped struct {
-	Reason string `json:"reason"`
+	Reason   string `json:"reason"`
+	Operator string `json:"operator,omitempty"`
+	Peer     Peer   `json:"peer,omitzero"`
 }
 
 // VaultCreated is the second event of a new log, after the GatewayStarted that made it.
@@ -50,6 +53,7 @@ type VaultUnlocked struct {
 type VaultLocked struct {
 	Operator string `json:"operator"`
 	Reason   string `json:"reason"`
+	Peer     Peer   `json:"peer,omitzero"`
 }
 
 // VaultQuarantined: the vault does not match its own records.
@@ -152,6 +156,7 @@ type RunDenied struct {
 type RunRevoked struct {
 	Run      string   `json:"run"`
 	Operator string   `json:"operator"`
+	Peer     Peer     `json:"peer,omitzero"`
 	Left     []string `json:"left,omitempty"`
 }
 
@@ -164,11 +169,13 @@ type EpochOpened struct {
 	Launchers   []Peer `json:"launchers,omitempty"`
 }
 
-// EpochEnded: that process instance is gone or was replaced; its grants are void.
+// EpochEnded: that process instance is gone or was replaced, or the operator revoked it; its grants are void.
 type EpochEnded struct {
-	Run    string `json:"run"`
-	Epoch  string `json:"epoch"`
-	Reason string `json:"reason"`
+	Run      string `json:"run"`
+	Epoch    string `json:"epoch"`
+	Reason   string `json:"reason"`
+	Operator string `json:"operator,omitempty"`
+	Peer     Peer   `json:"peer,omitzero"`
 }
 
 // ApprovalRequested: a card waits for the operator. Digest is the plan's, CardDigest what an answer must name.
@@ -213,7 +220,7 @@ type ApprovalDenied struct {
 	Run      string `json:"run"`
 	Epoch    string `json:"epoch"`
 	Operator string `json:"operator"`
-	Peer     Peer   `json:"peer,omitzero"` // who said so: without a proof that is all there is to know
+	Peer     Peer   `json:"peer,omitzero"`
 }
 
 // ApprovalsMuted: the operator wants to hear nothing more of a session of processes. Waiting asks were refused by it.
@@ -271,10 +278,12 @@ type GrantIssued struct {
 
 // GrantRevoked ends one grant early. Reason is a code or "operator".
 type GrantRevoked struct {
-	Grant  string `json:"grant"`
-	Run    string `json:"run"`
-	Epoch  string `json:"epoch"`
-	Reason string `json:"reason"`
+	Grant    string `json:"grant"`
+	Run      string `json:"run"`
+	Epoch    string `json:"epoch"`
+	Reason   string `json:"reason"`
+	Operator string `json:"operator,omitempty"`
+	Peer     Peer   `json:"peer,omitzero"`
 }
 
 // CredentialAdded and its like name a credential, never its value.

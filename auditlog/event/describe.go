@@ -17,13 +17,14 @@ func (l Line) describe() (run, epoch, what string) {
 		w.count("recovered", int64(e.Recovered))
 	case GatewayStopped:
 		w.text(e.Reason)
+		w.by(e.Operator, e.Peer)
 	case VaultCreated:
 		w.text(e.VaultID)
 	case VaultUnlocked:
 		w.pair("operator", e.Operator)
 	case VaultLocked:
 		w.text(e.Reason)
-		w.pair("operator", e.Operator)
+		w.by(e.Operator, e.Peer)
 	case VaultQuarantined:
 		w.text(e.Reason)
 	case VaultReleased:
@@ -83,7 +84,7 @@ func (l Line) describe() (run, epoch, what string) {
 		w.note("two cards denied")
 	case RunRevoked:
 		run = e.Run
-		w.pair("operator", e.Operator)
+		w.by(e.Operator, e.Peer)
 		w.count("left", int64(len(e.Left)))
 		for _, a := range e.Left {
 			w.text(a)

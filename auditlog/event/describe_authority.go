@@ -21,6 +21,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 	case EpochEnded:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Reason)
+		w.by(e.Operator, e.Peer)
 	case ApprovalRequested:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Approval)
@@ -38,8 +39,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 	case ApprovalDenied:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Approval)
-		w.pair("operator", e.Operator)
-		w.peer(e.Peer)
+		w.by(e.Operator, e.Peer)
 	case ApprovalExpired:
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Approval)
@@ -48,7 +48,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		w.text(e.Key)
 		w.text(e.Chain)
 		w.count("waiting", int64(e.Waiting))
-		w.pair("operator", e.Operator)
+		w.by(e.Operator, e.Peer)
 	case ApprovalsUnmuted:
 		w.text(e.Key)
 		w.text(e.Chain)
@@ -73,6 +73,7 @@ func (l Line) describeAuthority() (run, epoch, what string) {
 		run, epoch = e.Run, e.Epoch
 		w.text(e.Grant)
 		w.text(e.Reason)
+		w.by(e.Operator, e.Peer)
 	case IncidentRecorded:
 		run = e.Run
 		w.count("upto", int64(e.Upto))

@@ -84,10 +84,10 @@
 // lead {kind string, name string, rotate? string}; a remote {action string, outcome string, target string, jobId? string}.
 //
 //	gateway_started         Sessions  version string, processId int, absentCalls? int, recovered? int
-//	gateway_stopped         Sessions  reason string
+//	gateway_stopped         Sessions  reason string, operator? string, peer? peer
 //	vault_created           Sessions  vaultId string
 //	vault_unlocked          Sessions  operator string
-//	vault_locked            Sessions  operator string, reason string
+//	vault_locked            Sessions  operator string, reason string, peer? peer
 //	vault_quarantined       Sessions  reason string
 //	vault_released          Sessions  reason string, operator string, acceptedLog? bool, logEnd? int, logSeen? int
 //	rows_forged             Sessions  rows [string]
@@ -102,9 +102,9 @@
 //	run_orphaned            Sessions  run string
 //	run_ended               Sessions  run string
 //	run_denied              Sessions  run string
-//	run_revoked             Sessions  run string, operator string, left? [string]
+//	run_revoked             Sessions  run string, operator string, peer? peer, left? [string]
 //	epoch_opened            Sessions  run string, epoch string, serverLabel? string, process peer, launchers? [peer]
-//	epoch_ended             Sessions  run string, epoch string, reason string
+//	epoch_ended             Sessions  run string, epoch string, reason string, operator? string, peer? peer
 //	approval_requested      Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
 //	approval_granted        Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion, sitting? string
 //	approval_denied         Sessions  approval string, run string, epoch string, operator string, peer? peer
@@ -114,7 +114,7 @@
 //	sitting_opened          Sessions  sitting string, proof string, ends time, peer peer
 //	sitting_closed          Sessions  sitting string, reason string
 //	grant_issued            Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string
-//	grant_revoked           Sessions  grant string, run string, epoch string, reason string
+//	grant_revoked           Sessions  grant string, run string, epoch string, reason string, operator? string, peer? peer
 //	credential_added        Sessions  credential string, kind string, version int, operator string
 //	credential_rotated      Sessions  credential string, version int, operator string
 //	credential_rebound      Sessions  credential string, version int, changed [string], operator string

@@ -45,6 +45,12 @@ func (w *words) peer(p Peer) {
 	w.pair("digest", p.ExeDigest)
 }
 
+// by is whose word it was.
+func (w *words) by(operator string, p Peer) {
+	w.pair("operator", operator)
+	w.peer(p)
+}
+
 func (w *words) call(c Call) {
 	w.text(c.Tool)
 	w.text(c.Target)

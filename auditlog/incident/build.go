@@ -148,12 +148,12 @@ func (s *story) end(r *Record, x *epoch, src *sources) {
 		r.Revocation = &Revocation{At: s.revoked.time, Operator: s.revocation.Operator, Of: s.run, Left: list(s.revocation.Left)}
 		src.add("revocationTimeAndOperator", s.revoked)
 	case x != nil && x.why == "operator":
-		r.Revocation = &Revocation{At: x.ended.time, Operator: "unproved", Of: x.Epoch, Left: []string{}}
+		r.Revocation = &Revocation{At: x.ended.time, Operator: x.by, Of: x.Epoch, Left: []string{}}
 		src.add("revocationTimeAndOperator", x.ended)
 	case x != nil:
 		for _, g := range x.grants {
 			if g.why == "operator" {
-				r.Revocation = &Revocation{At: g.ended.time, Operator: "unproved", Of: g.Grant, Left: []string{}}
+				r.Revocation = &Revocation{At: g.ended.time, Operator: g.by, Of: g.Grant, Left: []string{}}
 				src.add("revocationTimeAndOperator", g.ended)
 			}
 		}

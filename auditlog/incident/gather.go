@@ -47,7 +47,7 @@ type story struct {
 type epoch struct {
 	event.EpochOpened
 	opened, ended at
-	why           string
+	why, by       string
 	denials       []Denial
 	grants        []*grant
 	calls         []*call
@@ -55,9 +55,9 @@ type epoch struct {
 
 type grant struct {
 	event.GrantIssued
-	issued at
-	ended  at
-	why    string
+	issued  at
+	ended   at
+	why, by string
 }
 
 type call struct {
@@ -106,12 +106,15 @@ func (s *story) read(it event.Item) {
 		}
 	case event.EpochEnded:
 		if x := s.epoch(e.Run, e.Epoch); x != nil && !x.ended.known() {
-			x.ended, x.why = here, e.Reason
+			x.ended, x.why, x.by = here, e.Reason, e.Operator
 			s.void(func(g *grant) bool { return g.Epoch == e.Epoch }, e.Reason, here)
 		}
 	case event.GrantIssued:
 		s.granted(e, here)
 	case event.GrantRevoked:
+		if g := s.grants[e.Grant]; g != nil && !g.ended.known() {
+			g.by = e.Operator
+		}
 		s.void(func(g *grant) bool { return g.Grant == e.Grant }, e.Reason, here)
 	default:
 		s.readCall(it, here)

@@ -242,10 +242,12 @@ func TestFragments(t *testing.T) {
 
 // Narrower revocations are told as what they are.
 func TestNarrowRevocation(t *testing.T) {
-	items := append(story1()[:7], event.Item{Seq: 8, Time: day, Event: event.GrantRevoked{Grant: "gr_1", Run: runA, Epoch: epA, Reason: "operator"}})
-	same(t, "grant", only(t, Of(runA, slices.Values(items), "rows", day)).Revocation.Of, "gr_1")
-	items[7].Event = event.EpochEnded{Run: runA, Epoch: epA, Reason: "operator"}
-	same(t, "epoch", only(t, Of(runA, slices.Values(items), "rows", day)).Revocation.Of, epA)
+	items := append(story1()[:7], event.Item{Seq: 8, Time: day, Event: event.GrantRevoked{Grant: "gr_1", Run: runA, Epoch: epA, Reason: "operator", Operator: "unproved"}})
+	got := only(t, Of(runA, slices.Values(items), "rows", day)).Revocation
+	same(t, "grant", got.Operator+" "+got.Of, "unproved gr_1")
+	items[7].Event = event.EpochEnded{Run: runA, Epoch: epA, Reason: "operator", Operator: "passphrase"}
+	got = only(t, Of(runA, slices.Values(items), "rows", day)).Revocation
+	same(t, "epoch", got.Operator+" "+got.Of, "passphrase "+epA)
 }
 
 // Whatever a row says that the log does not, or keeps from saying, is told; two readings of one log differ in nothing.
