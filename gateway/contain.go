@@ -60,6 +60,7 @@ func (g *Gateway) containmentOf(r opRequest) (*containment, error) {
 			x.times.revoked = now().Wall
 		}
 	}
+	g.recollect(r.ctx, x)
 	c := &containment{g: g, ctx: context.WithoutCancel(r.ctx), r: x, by: r.word()}
 	c.out = api.Contained{Verdict: api.VerdictNotContained, Uncertain: []api.Action{}, Left: []api.Action{}, Remote: []api.Action{},
 		Processes: []api.Survivor{}, Rotate: []string{}, Steps: []jsontext.Value{}}

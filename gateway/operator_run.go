@@ -75,9 +75,13 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 	}
 	if x == nil {
 		out := g.storedRun(row)
+		t, err := g.timesTold(r.ctx, row.ID)
+		g.complain("read times of run", err)
+		out.ClientUnavailableAt, out.UnresponsiveSince, out.LastActionStartedAt = t.clientUnavailable, t.unresponsive, t.lastAction
 		out.EndedGrants, err = g.endedGrants(r.ctx, out)
 		return out, err
 	}
+	g.recollect(r.ctx, x)
 	out := x.show()
 	if out.EndedGrants, err = g.endedGrants(r.ctx, out); err != nil {
 		return nil, err

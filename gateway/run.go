@@ -42,7 +42,8 @@ type owner struct {
 	shell bool // an interactive shell: `sp call` made the run, so the operator may share the terminal with it
 }
 
-// times are kept apart on purpose: together they class each call as before, in, or after the uncertain window.
+// times are kept apart on purpose: together they class each call as before, in, or after the uncertain window. What an
+// earlier gateway knew of them is read back when it is asked for (recollect.go).
 type times struct {
 	clientUnavailable, lastAction, revoked time.Time
 	unresponsive                           time.Time // since when the client lives and does nothing
