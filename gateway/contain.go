@@ -30,19 +30,23 @@ type containment struct {
 
 // opRunContain walks the order up to the proof of denial. It signals nothing.
 func (g *Gateway) opRunContain(r opRequest) (any, error) {
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
 	g.containing.Lock()
 	defer g.containing.Unlock()
-	c, err := g.containmentOf(r)
+	c, err := g.containmentOf(r, a.ID)
 	if err != nil {
 		return nil, err
 	}
 	return c.done(c.walk())
 }
 
-// containmentOf begins a walk for the run that args name. One that only its row is left of is brought to mind: its
+// containmentOf begins a walk for a run. One that only its row is left of is brought to mind: its
 // processes are not known.
-func (g *Gateway) containmentOf(r opRequest) (*containment, error) {
-	x, row, err := g.runOf(r)
+func (g *Gateway) containmentOf(r opRequest, id string) (*containment, error) {
+	x, row, err := g.runOf(r.ctx, id)
 	if err != nil {
 		return nil, err
 	}

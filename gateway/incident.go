@@ -20,7 +20,7 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
-	x, row, err := g.runOf(opRequest{ctx: r.ctx, args: encode(api.IDArgs{ID: a.ID})})
+	x, row, err := g.runOf(r.ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}

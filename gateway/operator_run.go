@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -45,31 +46,31 @@ func (g *Gateway) storedRun(row store.Run) api.Run {
 	return out
 }
 
-// runOf finds the run that args name: in memory, else (nil) by its row, which is all there is of an earlier start's run
-// while the vault is locked.
-func (g *Gateway) runOf(r opRequest) (*run, store.Run, error) {
-	var a api.IDArgs
-	if fault := decode(r.args, &a); fault != nil {
-		return nil, store.Run{}, fault
-	}
-	if a.ID == "" {
+// runOf finds a run: in memory, else (nil) by its row, which is all there is of an earlier start's run while the vault is
+// locked.
+func (g *Gateway) runOf(ctx context.Context, id string) (*run, store.Run, error) {
+	if id == "" {
 		return nil, store.Run{}, api.Fail("invalid_request", "id: name a run")
 	}
-	if x := g.book.byID(a.ID); x != nil {
+	if x := g.book.byID(id); x != nil {
 		return x, store.Run{}, nil
 	}
-	rows, err := g.db.Runs(r.ctx)
+	rows, err := g.db.Runs(ctx)
 	if err != nil {
 		return nil, store.Run{}, err
 	}
-	if i := slices.IndexFunc(rows, func(x store.Run) bool { return x.ID == a.ID }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(x store.Run) bool { return x.ID == id }); i >= 0 {
 		return nil, rows[i], nil
 	}
-	return nil, store.Run{}, api.Fail("not_found", "no run "+escape(a.ID, 64)+" here; list them with `sp run ls`")
+	return nil, store.Run{}, api.Fail("not_found", "no run "+escape(id, 64)+" here; list them with `sp run ls`")
 }
 
 func (g *Gateway) opRunShow(r opRequest) (any, error) {
-	x, row, err := g.runOf(r)
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	x, row, err := g.runOf(r.ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,11 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 }
 
 func (g *Gateway) opRunRevoke(r opRequest) (any, error) {
-	x, row, err := g.runOf(r)
+	var a api.IDArgs
+	if fault := decode(r.args, &a); fault != nil {
+		return nil, fault
+	}
+	x, row, err := g.runOf(r.ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}

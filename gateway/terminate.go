@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -48,9 +47,7 @@ func (g *Gateway) opRunTerminate(r opRequest) (any, error) {
 	}
 	g.containing.Lock()
 	defer g.containing.Unlock()
-	named := r
-	named.args = encode(api.IDArgs{ID: a.ID})
-	c, err := g.containmentOf(named)
+	c, err := g.containmentOf(r, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -168,24 +165,14 @@ func (c *containment) signal(targets []target, s syscall.Signal) error {
 func (c *containment) check(targets []target, s syscall.Signal, why string) (left []target, err error) {
 	wait := time.NewTimer(termWait)
 	defer wait.Stop()
-	over := make(chan struct{})
-	var ends sync.WaitGroup
+waiting:
 	for _, t := range targets {
-		ends.Go(func() {
-			select {
-			case <-t.proc.Gone():
-			case <-over:
-			}
-		})
+		select {
+		case <-t.proc.Gone():
+		case <-wait.C:
+			break waiting
+		}
 	}
-	all := make(chan struct{})
-	go func() { ends.Wait(); close(all) }()
-	select {
-	case <-all:
-	case <-wait.C:
-	}
-	close(over)
-	<-all
 	if err := c.look(why); err != nil {
 		return nil, err
 	}
