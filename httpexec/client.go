@@ -119,7 +119,7 @@ func (c *Client) Do(ctx, dial context.Context, q Request, m Match, inj Injection
 	}
 	r, reuse, err := x.run(ctx, dial)
 	if ids != nil {
-		m.rules.job.named(&r, ids.kept)
+		m.rules.job.named(&r, q, ids.kept)
 	}
 	if !reuse {
 		cn.close()
@@ -127,7 +127,7 @@ func (c *Client) Do(ctx, dial context.Context, q Request, m Match, inj Injection
 	}
 	c.p.give(l, cn)
 	if s.mints() && r.Code == http.StatusUnauthorized {
-		err = errors.Join(err, inj.refused(ctx, tok))
+		err = errors.Join(err, c.refused(ctx, inj, tok))
 	}
 	return r, err
 }

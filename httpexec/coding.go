@@ -73,19 +73,26 @@ type opened struct {
 }
 
 func (o *opened) Read(p []byte) (int, error) {
+	n, err := 0, error(nil)
 	if o.r == nil {
-		r, err := o.open()
-		if err != nil {
-			return 0, errors.Join(errCoding, err)
+		var r io.Reader
+		if r, err = o.open(); err == nil { // with an error r may be nil of a type
+			o.r = r
 		}
-		o.r = r
 	}
-	n, err := o.r.Read(p)
+	if err == nil {
+		n, err = o.r.Read(p)
+	}
 	o.n += int64(n)
 	if o.n > maxDecoded || o.n > ratioFree+maxRatio*o.in.n {
 		return 0, errTooLong
 	}
-	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case err == nil, err == io.EOF:
+	case errors.Is(o.in.err, errTooLong):
+		err = errTooLong
+	case o.in.err != nil && o.in.err != io.EOF: // it was cut on its way: what came says nothing of its coding
+	default: // a whole body that its coding reads as half of one is another's too
 		err = errors.Join(errCoding, err)
 	}
 	if err == io.EOF {
@@ -107,13 +114,23 @@ func (o *opened) close() {
 
 var errCoding = errors.New("the body is not what its coding says")
 
+// counted counts what comes, ends it at maxDecoded (a coding can go on for ever and open to nothing), and remembers why it
+// ended.
 type counted struct {
-	r io.Reader
-	n int64
+	r   io.Reader
+	n   int64
+	err error
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
+func (c *counted) Read(p []byte) (n int, err error) {
+	if c.n > maxDecoded {
+		c.err = errTooLong
+		return 0, c.err
+	}
+	n, err = c.r.Read(p)
 	c.n += int64(n)
+	if err != nil {
+		c.err = err
+	}
 	return n, err
 }

@@ -189,7 +189,7 @@ func (m Match) starts(q Request) bool {
 }
 
 // named makes a result accepted whose answer names a job.
-func (j jobRules) named(r *Result, body []byte) {
+func (j jobRules) named(r *Result, q Request, body []byte) {
 	if r.Outcome != Confirmed || r.Code < 200 || r.Code > 299 {
 		return
 	}
@@ -200,7 +200,7 @@ func (j jobRules) named(r *Result, body []byte) {
 			id = jsonID(body, j.pointer)
 		}
 	case j.location:
-		id = j.locationID(r.Headers["Location"])
+		id = j.locationID(q, r.Headers["Location"])
 	default:
 		for name, v := range r.Headers {
 			if strings.EqualFold(name, j.header) {
@@ -238,9 +238,18 @@ func jsonID(body []byte, at jsontext.Pointer) (id string) {
 	}
 }
 
-func (j jobRules) locationID(location string) string {
-	u, err := url.Parse(location)
+// locationID is the id that a Location names, if that is at the origin that answered: another host's id is no handle
+// here, and asking our own origin for it would name somebody else's job.
+func (j jobRules) locationID(q Request, location string) string {
+	base, err := url.Parse(q.URL())
 	if err != nil || location == "" {
+		return ""
+	}
+	u, err := base.Parse(location)
+	if err != nil || u.User != nil || u.Opaque != "" {
+		return ""
+	}
+	if at, err := originOf(u); err != nil || at != q.origin {
 		return ""
 	}
 	segs := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")

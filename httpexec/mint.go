@@ -42,14 +42,10 @@ func (s Spec) mints() bool { return s.Kind == "oauth2" || s.Kind == "github-app"
 
 // token returns a token that serves, from the keeper or minted now. One call of a credential mints; others wait for it.
 func (c *Client) token(ctx, dial context.Context, r *Rules, in Injection) (minted, *failure) {
-	read := func() (m minted, f *failure) {
-		b, err := in.Keep.Kept(ctx, fieldToken)
-		if err == nil && b != nil {
-			err = json.Unmarshal(b, &m)
-			clear(b)
-		}
+	read := func() (minted, *failure) {
+		m, err := in.minted(ctx)
 		if err != nil {
-			return minted{}, unminted("the kept token can't be read")
+			return m, unminted("the kept token can't be read")
 		}
 		return m, nil
 	}
@@ -94,10 +90,30 @@ func (in Injection) keep(ctx context.Context, m minted) error {
 	return in.Keep.Keep(context.WithoutCancel(ctx), fieldToken, b)
 }
 
-// refused notes that the host refused a token: the next call mints another. Nothing is sent again by itself.
-func (in Injection) refused(ctx context.Context, m minted) error {
-	if time.Since(m.At) < youngest {
+// minted is what is kept; its zero value where nothing is.
+func (in Injection) minted(ctx context.Context) (m minted, err error) {
+	b, err := in.Keep.Kept(ctx, fieldToken)
+	if err == nil && b != nil {
+		err = json.Unmarshal(b, &m)
+		clear(b)
+	}
+	return m, err
+}
+
+// refused notes that the host refused a token: the next call mints another. Nothing is sent again by itself. Another call
+// may have minted one meanwhile, whose refresh token is the only one that is still good: it stays as it is.
+func (c *Client) refused(ctx context.Context, in Injection, had minted) error {
+	if time.Since(had.At) < youngest {
 		return nil
+	}
+	done, f := c.single(ctx, ctx, in.Credential)
+	if f != nil {
+		return nil // the next call may find out for itself
+	}
+	defer done()
+	m, err := in.minted(ctx)
+	if err != nil || m.Access != had.Access || m.Version != had.Version {
+		return err
 	}
 	m.Access, m.Expiry = "", time.Time{}
 	return in.keep(ctx, m)

@@ -353,3 +353,28 @@ func TestCapture(t *testing.T) {
 		}
 	}
 }
+
+// A host that refuses an old token while a newer one is kept takes nothing from the newer: its refresh token is spent
+// nowhere else.
+func TestRefusedOldToken(t *testing.T) {
+	keep := &shelf{}
+	old := minted{Access: "access-token-1", Refresh: "refresh-token-1", At: time.Now().Add(-time.Hour), Version: 1}
+	newer := minted{Access: "access-token-2", Refresh: "refresh-token-2", At: time.Now().Add(-time.Minute), Version: 1}
+	in := Injection{Credential: "c", Version: 1, Keep: keep}
+	if err := in.keep(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	c := client(t)
+	if err := c.refused(t.Context(), in, old); err != nil {
+		t.Fatal(err)
+	}
+	if m := keep.token(t); m.Access != newer.Access || m.Refresh != newer.Refresh {
+		t.Errorf("the newer token became %+v", m)
+	}
+	if err := c.refused(t.Context(), in, newer); err != nil {
+		t.Fatal(err)
+	}
+	if m := keep.token(t); m.Access != "" || m.Refresh != newer.Refresh {
+		t.Errorf("the refused token became %+v", m)
+	}
+}
