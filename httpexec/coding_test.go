@@ -130,6 +130,9 @@ func TestBombs(t *testing.T) {
 func TestEmptyBomb(t *testing.T) {
 	empty := map[string]string{"gzip": coded(t, "gzip", ""), "zstd": "\x50\x2a\x4d\x18\x00\x00\x00\x00"} // a member, a skippable frame
 	for name, one := range empty {
+		if name == "gzip" && long(0, 1) == 0 {
+			continue // slow
+		}
 		src := &endless{one: one}
 		r, _ := decoded([]string{name}, src)
 		if n, err := io.Copy(io.Discard, io.LimitReader(r, 1)); n != 0 || !errors.Is(err, errTooLong) || src.n > maxDecoded+(1<<20) {
