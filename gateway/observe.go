@@ -45,6 +45,11 @@ type observed struct {
 // A process's Authority is what it can reach by itself, whatever the gateway does: names of its environment, key files,
 // ssh-agents, ssh control sockets and credential helpers that it holds open; rotate lists what of that needs rotation.
 func (g *Gateway) observe(ctx context.Context, r *run, why string) (out []observed, gaps []string, err error) {
+	if roll, err := peer.CallRoll(); err != nil {
+		gaps = append(gaps, fmt.Sprintf("what was started within the last second is not known: %v", err))
+	} else {
+		r.enrol(roll)
+	}
 	known := r.relatives()
 	r.mu.Lock()
 	over := r.roster.over

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"syscall"
 
 	"sallyport/authz"
 	"sallyport/gateway/api"
@@ -55,14 +56,15 @@ const (
 	roleDescendant = "descendant"
 )
 
-// pids are the numbers below which the run's processes are looked for, as a roll means them. r.mu must be held.
+// pids are the numbers below which the run's processes are looked for, as a roll that was called just now means them: one
+// whose process has ended since, noticed or not, may have been another's by then. r.mu must be held.
 func (r *run) pids(roll peer.Roll) []int {
 	var out []int
-	if r.roster.chief != nil {
+	if r.roster.chief != nil && !over(r.roster.chief) {
 		out = append(out, r.owner.facts.PID)
 	}
 	for _, e := range r.epochs {
-		if e.state != authz.EpochEnded {
+		if e.state != authz.EpochEnded && !over(e.proc) {
 			out = append(out, e.facts.PID)
 		}
 	}
@@ -73,6 +75,9 @@ func (r *run) pids(roll peer.Roll) []int {
 	}
 	return out
 }
+
+// over asks the kernel whether a process has ended; no signal is sent.
+func over(p *peer.Process) bool { return isGone(p.Signal(syscall.Signal(0))) }
 
 // enrol brings the roster to what a roll shows. Keys are asked for outside of the run's lock.
 func (r *run) enrol(roll peer.Roll) {

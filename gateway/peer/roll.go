@@ -22,7 +22,8 @@ func (e Entry) Blocked() bool { return e.State == 'D' }
 
 // Below are the numbers of all processes below any of roots, roots left out,
 // parents before their children. A process whose parent ended is below whoever
-// adopted it.
+// adopted it. A number that came round while the roll was called joins nobody: a
+// parent is no younger than its child, an adopter neither.
 func (r Roll) Below(roots ...int) []int {
 	kids := make(map[int][]int)
 	for pid, e := range r {
@@ -37,7 +38,7 @@ func (r Roll) Below(roots ...int) []int {
 	var out []int
 	for todo := roots; len(todo) > 0; todo = todo[1:] {
 		for _, pid := range kids[todo[0]] {
-			if !seen[pid] {
+			if !seen[pid] && r[pid].Start >= r[todo[0]].Start {
 				seen[pid] = true
 				out, todo = append(out, pid), append(todo[:len(todo):len(todo)], pid)
 			}

@@ -135,3 +135,18 @@ func TestListenerOf(t *testing.T) {
 		t.Errorf("listener %d %+v %v", l.PID(), e, err)
 	}
 }
+
+// A roll is read line by line: where a number came round meanwhile, a child seen before it and a parent seen after it are
+// not kin. A parent is never younger than its child.
+func TestBelowTakesNoElder(t *testing.T) {
+	roll := Roll{
+		10: {PPID: 1, Start: 100},
+		20: {PPID: 10, Start: 500},
+		21: {PPID: 20, Start: 500},
+		22: {PPID: 20, Start: 400}, // its parent had this number before
+		23: {PPID: 22, Start: 600},
+	}
+	if got := roll.Below(10); !slices.Equal(got, []int{20, 21}) {
+		t.Errorf("below 10: %v", got)
+	}
+}
