@@ -95,6 +95,12 @@ func (s Spec) carry(req *http.Request, q Request, secret []byte) (*scrub.Set, er
 		if err != nil {
 			return nil, err
 		}
+		// It is sent in canonical form, and read without its escapes.
+		if bare, err := (Spec{}).secretSegments(secret); err == nil {
+			sent := strings.Join(bare, "/")
+			set.Add([]byte(sent))
+			set.Add([]byte(unescapeAny(sent)))
+		}
 		own := q.segs
 		if len(own) == 1 && own[0] == "" {
 			own = nil // "/" alone names no segment

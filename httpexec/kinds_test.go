@@ -322,3 +322,14 @@ func TestPins(t *testing.T) {
 		}
 	}
 }
+
+// A value for the path is sent in canonical form: what an answer repeats is that one too.
+func TestPathIsMaskedAsSent(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RequestURI+" "+r.URL.Path) }))
+	defer srv.Close()
+	spec := Spec{Kind: "path", Allow: []string{"GET " + srv.URL + "/**"}}
+	r, body := sendAs(t, client(t), spec, "s%65cret%2dvalue-17", Input{URL: srv.URL + "/getMe"}, nil)
+	if r.Outcome != Confirmed || strings.Contains(body, "value-17") {
+		t.Errorf("%+v %q", r, body)
+	}
+}
