@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"sallyport/auditlog/event"
@@ -31,8 +32,8 @@ func (d *draft) host(a api.HostArgs) error {
 	if err := d.loginKey(spec); err != nil {
 		return err
 	}
-	if _, there := d.snap.Host(spec.Jump); spec.Jump != "" && !there {
-		return api.Fail("not_found", "jump: there is no host "+escape(spec.Jump, 64)+" yet; add it first, or apply it in a file of its own")
+	if err := d.jump(a.Name, spec.Jump); err != nil {
+		return err
 	}
 	if spec.HostKeys, err = pinned(a); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (d *draft) host(a api.HostArgs) error {
 		}
 		was = hostFields(h.had.spec)
 		// The shell is the account's on that machine: it stands while those do.
-		if o := h.had.spec; o.Address == spec.Address && o.User == spec.User && o.Credential == spec.Credential && slices.Equal(o.HostKeys, spec.HostKeys) {
+		if o := h.had.spec; o.Address == spec.Address && o.User == spec.User && o.Credential == spec.Credential && o.Jump == spec.Jump && slices.Equal(o.HostKeys, spec.HostKeys) {
 			h.prove, h.spec.Rules.Shell = false, o.Rules.Shell
 		}
 	}
@@ -58,6 +59,28 @@ func (d *draft) host(a api.HostArgs) error {
 		return err
 	}
 	d.hosts = append(d.hosts, h)
+	return nil
+}
+
+// jump refuses a way that can't be gone: through a host that isn't stored, or back through the host itself.
+func (d *draft) jump(name, via string) error {
+	for hops := 1; via != ""; hops++ {
+		if via == name || hops >= maxHops {
+			return api.Fail("invalid_request", fmt.Sprintf("jump: the way to the host leads back to it, or has over %d hops", maxHops))
+		}
+		x, ok := d.snap.Host(via)
+		if !ok {
+			return api.Fail("not_found", "jump: there is no host "+escape(via, 64)+" yet; add it first, or apply it in a file of its own")
+		}
+		h, err := readHost(x)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(d.hosts, func(h hostDraft) bool { return h.name == via }); i >= 0 {
+			h.spec = d.hosts[i].spec
+		}
+		via = h.spec.Jump
+	}
 	return nil
 }
 

@@ -243,7 +243,7 @@ func (g *Gateway) opTargetShow(r opRequest) (any, error) {
 	s := x.spec
 	return api.HostShown{Host: shownHost(h.Name, s, x.rules), Confirm: s.Confirm, AllowNetwork: s.AllowNetwork, AllowArgv: s.Rules.AllowArgv,
 		AllowShell: s.Rules.AllowShell, Files: api.Files{AllowUpload: s.Rules.AllowUpload, AllowDownload: s.Rules.AllowDownload, AllowGit: s.Rules.AllowGit, GitRules: s.Rules.GitRules},
-		PinnedKeys: s.HostKeys, Grants: g.grantsNaming(is(s.Credential))}, nil
+		PinnedKeys: s.HostKeys, Prompt: s.Prompt, Grants: g.grantsNaming(is(s.Credential))}, nil
 }
 
 func noHost(name string) error { return api.Fail("not_found", "there is no host "+escape(name, 64)) }

@@ -25,6 +25,7 @@ type gitPipe struct {
 	ended     bool // the host, or the call, is over: no more bytes come
 	gone      bool // the caller is: nobody takes them
 	started   chan struct{}
+	stop      context.CancelFunc // ends the call; set while it is served
 }
 
 const gitRoom = 1 << 20 // bytes of each output that wait for the caller
@@ -36,14 +37,27 @@ func newGitPipe() *gitPipe {
 	return p
 }
 
-// close lets go of both sides.
+// close lets go of both sides, and ends the call: nobody is there to take what it brings.
 func (p *gitPipe) close() {
 	p.mu.Lock()
 	p.gone, p.ended = true, true
+	stop := p.stop
 	p.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
 	p.cond.Broadcast()
 	p.feed.CloseWithError(io.ErrClosedPipe)
 	p.in.Close()
+}
+
+// serve notes what ends the call, and tells whether the caller is still there.
+func (p *gitPipe) serve(stop context.CancelFunc) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop = stop
+	close(p.started)
+	return !p.gone
 }
 
 // end says that no more comes from the host.
@@ -93,7 +107,12 @@ func (p *gitPipe) part() api.StreamPart {
 // has seen, and git waits for it. So no credential that is ever shown to a host may serve git; keys sign here.
 func (g *Gateway) serveGit(ctx context.Context, p *plan, conn *sshexec.Conn, out *outcome) error {
 	pipe := p.host.pipe
-	close(pipe.started)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !pipe.serve(cancel) {
+		cancel() // the caller left before
+	}
+	defer context.AfterFunc(ctx, pipe.close)() // a caller that takes nothing must not hold up the call's end, nor a revocation
 	r, err := conn.Git(ctx, p.host.git, p.way.match, pipe.in, gitSide{pipe, &pipe.out}, gitSide{pipe, &pipe.errw})
 	pipe.end()
 	out.hostSettled(r)

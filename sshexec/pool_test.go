@@ -86,7 +86,7 @@ func TestDrop(t *testing.T) {
 	b.pool.Put(kept)
 }
 
-func (b *bed) match(t *testing.T, argv ...string) (sshexec.Match, sshexec.Command) {
+func (b *bed) match(t testing.TB, argv ...string) (sshexec.Match, sshexec.Command) {
 	t.Helper()
 	cmd := command(t, sshexec.Input{Argv: argv})
 	m, err := b.rules.Match(cmd)

@@ -136,7 +136,8 @@ func unconfirmed(ctx context.Context, reason string) Result {
 	return r
 }
 
-// follow feeds and reads an accepted command until its end is known. feed ends with the context it is given.
+// follow feeds and reads an accepted command until its end is known. feed ends with the context it is given. Without a
+// room the outputs may take as long as ctx allows; their writers must give up when it ends.
 func (l *link) follow(ctx context.Context, s *session, feed func(context.Context), out, errw io.Writer, room *room) Result {
 	streams := []*sink{{w: out, r: s.ch, room: room}, {w: errw, r: s.ch.Stderr(), room: room}}
 	both := make(chan struct{})
@@ -167,7 +168,18 @@ func (l *link) follow(ctx context.Context, s *session, feed func(context.Context
 		x, known, told = l.interrupt(s)
 		grace = closeGrace
 	}
-	ended := known && await(both, grace)
+	var ended bool
+	switch {
+	case !known:
+	case room == nil && grace == pipeGrace: // bytes for a caller who takes them as he can
+		select {
+		case <-both:
+			ended = true
+		case <-ctx.Done():
+		}
+	default:
+		ended = await(both, grace)
+	}
 	fed()
 	s.end(l)
 	work.wait()

@@ -49,7 +49,7 @@ func newBed(t *testing.T, o sshtest.Options, p sshexec.PoolOptions) *bed {
 	return b
 }
 
-func command(t *testing.T, in sshexec.Input) sshexec.Command {
+func command(t testing.TB, in sshexec.Input) sshexec.Command {
 	t.Helper()
 	c, err := sshexec.ParseCommand(in)
 	if err != nil {
@@ -58,7 +58,7 @@ func command(t *testing.T, in sshexec.Input) sshexec.Command {
 	return c
 }
 
-func (b *bed) dial(t *testing.T) *sshexec.Conn {
+func (b *bed) dial(t testing.TB) *sshexec.Conn {
 	t.Helper()
 	c, err := b.pool.Dial(t.Context(), b.target, b.auth)
 	if err != nil {
@@ -361,7 +361,7 @@ func TestStdinUnread(t *testing.T) {
 	}
 }
 
-func waitFor(t *testing.T, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if ok() {

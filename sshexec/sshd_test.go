@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // missing skips, or fails where every real part must be there.
-func missing(t *testing.T, what, why string) {
+func missing(t testing.TB, what, why string) {
 	t.Helper()
 	if os.Getenv("SALLYPORT_REAL") == "require" {
 		t.Fatalf("%s: %s", what, why)
@@ -86,7 +86,7 @@ func hasShell(name string) bool {
 
 // accounts are put before the machine's own in a private mount namespace: the
 // machine itself is left as it is. Each value is a login shell.
-func startSSHD(t *testing.T, accounts map[string]string, config string) *sshd {
+func startSSHD(t testing.TB, accounts map[string]string, config string) *sshd {
 	t.Helper()
 	bin, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {

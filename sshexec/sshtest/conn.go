@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +44,10 @@ func (h *Host) serve(c net.Conn) {
 	}
 	var open atomic.Int32
 	for n := range chans {
+		if n.ChannelType() == "direct-tcpip" && h.o.Forward {
+			wg.Go(func() { forward(ctx, n) })
+			continue
+		}
 		full := h.o.Fault == NoSession || h.o.Fault == OneSession && open.Load() > 0
 		if n.ChannelType() != "session" || full {
 			_ = n.Reject(ssh.ResourceShortage, "no")
@@ -81,18 +86,17 @@ func (h *Host) config(ctx context.Context) *ssh.ServerConfig {
 	c := &ssh.ServerConfig{
 		Config: ssh.Config{RekeyThreshold: h.o.RekeyBytes},
 		PublicKeyCallback: func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-			ok := m.User() == h.o.User && h.authorized(k)
-			h.note(func(l *ledger) {
-				l.auths = append(l.auths, Auth{User: m.User(), Fingerprint: ssh.FingerprintSHA256(k), OK: ok})
-			})
-			if h.o.Fault == StallAuth {
-				<-ctx.Done()
+			a := Auth{User: m.User(), Fingerprint: ssh.FingerprintSHA256(k), OK: h.letsIn(m, k)}
+			if c, ok := k.(*ssh.Certificate); ok {
+				a.Serial, a.CertID = c.Serial, c.KeyId
 			}
-			if !ok {
-				return nil, errors.New("unknown account or key")
-			}
-			return nil, nil
+			return h.decided(ctx, a)
 		},
+	}
+	if h.o.Password != "" {
+		c.PasswordCallback = func(m ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+			return h.decided(ctx, Auth{User: m.User(), OK: m.User() == h.o.User && string(password) == h.o.Password})
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,9 +106,69 @@ func (h *Host) config(ctx context.Context) *ssh.ServerConfig {
 	return c
 }
 
-func (h *Host) authorized(k ssh.PublicKey) bool {
-	a, _, _, _, err := ssh.ParseAuthorizedKey([]byte(h.o.AuthorizedKey))
+// decided notes an attempt and answers it.
+func (h *Host) decided(ctx context.Context, a Auth) (*ssh.Permissions, error) {
+	h.note(func(l *ledger) { l.auths = append(l.auths, a) })
+	if h.o.Fault == StallAuth {
+		<-ctx.Done()
+	}
+	if !a.OK {
+		return nil, errors.New("unknown account or key")
+	}
+	return nil, nil
+}
+
+func (h *Host) letsIn(m ssh.ConnMetadata, k ssh.PublicKey) bool {
+	if m.User() != h.o.User {
+		return false
+	}
+	if _, ok := k.(*ssh.Certificate); ok {
+		check := ssh.CertChecker{IsUserAuthority: func(ca ssh.PublicKey) bool { return sameKey(h.o.CA, ca) }}
+		_, err := check.Authenticate(m, k)
+		return err == nil
+	}
+	return sameKey(h.o.AuthorizedKey, k)
+}
+
+func sameKey(line string, k ssh.PublicKey) bool {
+	a, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	return err == nil && bytes.Equal(a.Marshal(), k.Marshal())
+}
+
+// forward joins a direct-tcpip channel (RFC 4254, section 7.2) with a port of loopback.
+func forward(ctx context.Context, n ssh.NewChannel) {
+	var to struct {
+		Host     string
+		Port     uint32
+		From     string
+		FromPort uint32
+	}
+	var d net.Dialer
+	if err := ssh.Unmarshal(n.ExtraData(), &to); err != nil || to.Host != "127.0.0.1" {
+		_ = n.Reject(ssh.Prohibited, "no")
+		return
+	}
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.FormatUint(uint64(to.Port), 10)))
+	if err != nil {
+		_ = n.Reject(ssh.ConnectionFailed, "no")
+		return
+	}
+	defer c.Close()
+	ch, reqs, err := n.Accept()
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(reqs)
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(c, ch)
+		_ = c.Close()
+	}()
+	_, _ = io.Copy(ch, c)
+	_ = ch.Close()
+	<-done
 }
 
 // session serves one channel: one exec, its signals.
@@ -120,7 +184,10 @@ func (h *Host) session(ctx context.Context, ch ssh.Channel, reqs <-chan *ssh.Req
 			line := execLine(r)
 			h.note(func(l *ledger) { l.commands = append(l.commands, line) })
 			_ = r.Reply(true, nil)
-			wg.Go(func() { h.run(ctx, ch, line) })
+			wg.Go(func() { h.run(ctx, ch, h.o.Shell, line) })
+		case r.Type == "subsystem" && execLine(r) == "sftp" && h.o.SFTP != nil:
+			_ = r.Reply(true, nil)
+			wg.Go(func() { h.run(ctx, ch, h.o.SFTP, "") })
 		case r.Type == "signal":
 			var m struct{ Name string }
 			_ = ssh.Unmarshal(r.Payload, &m)
@@ -137,14 +204,15 @@ func (h *Host) session(ctx context.Context, ch ssh.Channel, reqs <-chan *ssh.Req
 	wg.Wait()
 }
 
+// execLine is the one string of an exec or subsystem request.
 func execLine(r *ssh.Request) string {
 	var m struct{ Line string }
 	_ = ssh.Unmarshal(r.Payload, &m)
 	return m.Line
 }
 
-func (h *Host) run(ctx context.Context, ch ssh.Channel, line string) {
-	e := h.o.Shell(ctx, Exec{Line: line, Stdin: ch, Stdout: ch, Stderr: ch.Stderr()})
+func (h *Host) run(ctx context.Context, ch ssh.Channel, shell Shell, line string) {
+	e := shell(ctx, Exec{Line: line, Stdin: ch, Stdout: ch, Stderr: ch.Stderr()})
 	var s SignalError
 	if errors.As(context.Cause(ctx), &s) && e.Signal == "" && !e.None {
 		e.Signal = string(s)

@@ -38,12 +38,18 @@ type Options struct {
 	Fault         Fault
 	RefuseSignals bool   // as OpenSSH does for root
 	RekeyBytes    uint64 // a new key exchange after so many bytes; 0: rarely
+	Password      string // also lets the user in; empty: none does
+	CA            string // authorized_keys form: certificates it signed for the user let in
+	Forward       bool   // be a jump host to loopback
+	SFTP          Shell  // serves the subsystem sftp; nil: there is none
 }
 
-// Auth is one authentication attempt with a key.
+// Auth is one authentication attempt: with a key, a certificate, or (no Fingerprint) a password.
 type Auth struct {
 	User, Fingerprint string
 	OK                bool
+	Serial            uint64 // of a certificate
+	CertID            string
 }
 
 // Host is a running host. All methods are safe for concurrent use.
