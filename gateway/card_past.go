@@ -93,6 +93,9 @@ func (p *past) approved(credential string, y storedYes) {
 func (p *past) denied(program, line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.no) >= pastYes && p.no[program] == nil {
+		clear(p.no) // programs without end, and nobody's way to be remembered: it is shown and decides nothing
+	}
 	l := append(p.no[program], line)
 	p.no[program] = l[max(0, len(l)-pastNo):]
 }

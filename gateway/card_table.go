@@ -39,6 +39,7 @@ type cards struct {
 	line     []*ask                    // have their epoch's place, and wait for room in the session and the installation
 	parties  map[party]int             // those of them that have room
 	all      int                       // asks
+	mutes    []string                  // keys, the longest muted first
 	known    func(program string) bool // was given something before; nil: none was
 	room     int                       // asks that have room
 }
@@ -55,6 +56,7 @@ type session struct {
 	party                party // of whoever asked first
 	asks, shown, refused int
 	muted                bool
+	told                 bool // that it is muted, or is not any more, is recorded
 }
 
 // ask is one call that wants an answer. room is closed once the budgets have room for its card; poke says that what it
@@ -331,8 +333,10 @@ func (s *cards) mute(key string, on bool) (api.Chain, bool) {
 	if x.muted == on {
 		return out, true
 	}
-	x.muted = on
-	if !on {
+	x.muted, x.told = on, false
+	if on {
+		s.forgetMutes(key)
+	} else {
 		x.refused = 0
 		s.tidy(key)
 		return out, true
@@ -343,4 +347,30 @@ func (s *cards) mute(key string, on bool) (api.Chain, bool) {
 		}
 	}
 	return out, true
+}
+
+// muteTold tells whether the session's last muting is recorded, and notes that it is.
+func (s *cards) muteTold(key string, now bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessions[key]
+	if x == nil {
+		return false // unmuted, and nothing waits
+	}
+	x.told = x.told || now
+	return x.told
+}
+
+// mutedMost is how many sessions stay muted that ask for nothing.
+const mutedMost = 256
+
+// forgetMutes lets go of the longest muted ones beyond the bound, and counts key among them. mu must be held.
+func (s *cards) forgetMutes(key string) {
+	s.mutes = append(slices.DeleteFunc(s.mutes, func(k string) bool { x := s.sessions[k]; return k == key || x == nil || !x.muted }), key)
+	for len(s.mutes) > mutedMost {
+		old := s.mutes[0]
+		s.mutes = s.mutes[1:]
+		s.sessions[old].muted = false
+		s.tidy(old)
+	}
 }

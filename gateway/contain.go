@@ -40,6 +40,12 @@ func (g *Gateway) opRunContain(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !g.evidence.take(r, boot()) {
+		if err := c.revoke(); err != nil {
+			return c.done(err)
+		}
+		return nil, api.Fail("rate_limited", "it is revoked; there were too many containments without a proof within a minute: go on with --pid, which takes the passphrase")
+	}
 	return c.done(c.walk())
 }
 

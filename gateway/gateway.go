@@ -54,6 +54,7 @@ type Gateway struct {
 	past      *past
 	sittings  *sittings
 	unproved  unproved
+	evidence  allowance
 	acts      *actions
 	denied    *denials
 	witnesses witnesses

@@ -26,7 +26,10 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 	}
 	var seen []observed
 	var gaps []string
-	if x != nil {
+	keep := g.evidence.take(r, boot())
+	if !keep {
+		gaps = append(gaps, "this look is not recorded: there were too many without a proof within a minute")
+	} else if x != nil {
 		if seen, gaps, err = g.observe(context.WithoutCancel(r.ctx), x, whyIncident); err != nil {
 			gaps = append(gaps, "the look at its processes could not be recorded")
 		}
@@ -74,6 +77,9 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 		for _, it := range items {
 			out.Entries = append(out.Entries, api.IncidentEntry{Seq: it.Seq, Time: it.Time, Event: event.Encode(it.Event)})
 		}
+	}
+	if !keep {
+		return out, nil
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	err = g.log.note(ctx, a.ID, event.IncidentRecorded{Run: a.ID, Upto: out.Upto, Operator: r.who})

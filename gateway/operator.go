@@ -222,7 +222,7 @@ func (g *Gateway) readOperator(route api.Route, w http.ResponseWriter, r *http.R
 	if fault := decode(line, &e); fault != nil {
 		return opRequest{file: file}, fault
 	}
-	req := opRequest{ctx: r.Context(), args: e.Args, salt: e.Salt, value: value, file: file, proof: e.Proof, keys: e.Keys, who: "unproved"}
+	req := opRequest{ctx: r.Context(), args: e.Args, salt: e.Salt, value: value, file: file, proof: e.Proof, keys: e.Keys, who: unprovedWho}
 	return req, g.prove(route, &req)
 }
 

@@ -245,7 +245,7 @@ func (g *Gateway) opActionShow(r opRequest) (any, error) {
 	if !ok {
 		return nil, api.Fail("not_found", "")
 	}
-	if hasJob(x) && bind(askOf(askStatus, x), g.targets()).authz.Bound {
+	if hasJob(x) && bind(askOf(askStatus, x), g.targets()).authz.Bound && g.evidence.take(r, boot()) {
 		return g.operateJob(r, askStatus, x)
 	}
 	return x, nil

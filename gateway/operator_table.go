@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ func (g *Gateway) mute(r opRequest, on bool) (any, error) {
 	if !known {
 		return nil, api.Fail("not_found", "no session of this key asks for anything; see `sp approvals`")
 	}
+	if g.cards.muteTold(c.Key, false) {
+		return c, nil // it was so, and is recorded
+	}
 	ev := event.Event(event.ApprovalsMuted{Key: c.Key, Chain: c.Text, Waiting: c.Waiting, Operator: r.who, Peer: r.peer()})
 	if !on {
 		ev = event.ApprovalsUnmuted{Key: c.Key, Chain: c.Text, Refused: c.Refused, Operator: r.who}
@@ -39,8 +43,37 @@ func (g *Gateway) mute(r opRequest, on bool) (any, error) {
 		g.complain("record mute", err)
 		return nil, api.Fail("not_recorded", "")
 	}
+	g.cards.muteTold(c.Key, true)
 	return c, nil
 }
+
+// allowance bounds what is written down for whoever proves nothing. Losing authority is always allowed, and recorded once;
+// evidence can be asked for again and again, and takes the space that is kept for losses.
+type allowance struct {
+	mu sync.Mutex
+	at []time.Duration // on the boot clock, of the last minute
+}
+
+// evidenceMinute is how often in a minute.
+const evidenceMinute = 20
+
+// take tells whether r may have evidence recorded now.
+func (a *allowance) take(r opRequest, at time.Duration) bool {
+	if r.who != unprovedWho {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at = slices.DeleteFunc(a.at, func(t time.Duration) bool { return at-t >= time.Minute })
+	if len(a.at) >= evidenceMinute {
+		return false
+	}
+	a.at = append(a.at, at)
+	return true
+}
+
+// unprovedWho is who asks without a proof, as the log names them.
+const unprovedWho = "unproved"
 
 // unproved counts the verbs that took something away without a proof. Anybody of this user may do that; many of them in a
 // minute are worth the operator's look.
@@ -78,7 +111,8 @@ func (u *unproved) alarm(at time.Duration) (n int) {
 // takesAway: the verbs without proof that end something.
 func takesAway(path string) bool {
 	switch path {
-	case api.PathApprovalDeny, api.PathApprovalMute, api.PathRunRevoke, api.PathRunContain, api.PathEpochRevoke, api.PathGrantRevoke, api.PathLock, api.PathStop:
+	case api.PathApprovalDeny, api.PathApprovalMute, api.PathSittingClose, api.PathRunRevoke, api.PathRunContain, api.PathEpochRevoke,
+		api.PathGrantRevoke, api.PathActionCancel, api.PathLock, api.PathStop:
 		return true
 	}
 	return false

@@ -68,6 +68,9 @@ func (g *Gateway) opCredentialTest(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
+	if !g.evidence.take(r, boot()) {
+		return nil, api.Fail("rate_limited", "there were too many tests without a proof within a minute")
+	}
 	ctx, done, ok := g.probes.begin(r.ctx, g.open.Load)
 	if !ok {
 		return nil, api.Fail("vault_"+lockedWord(g.vaultState()), "")
