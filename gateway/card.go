@@ -21,7 +21,6 @@ type card struct {
 	ask    *ask
 	ends   authz.Instant
 	answer chan verdict // buffered 1; receives exactly once
-	taken  bool         // under run.mu: its single use is reserved
 }
 
 // verdict is how a card ended. Reason is empty for yes.

@@ -96,8 +96,7 @@ func (s *cards) set(b budgets) {
 	s.fill()
 }
 
-// asksOf is how many asks of an epoch wait or are shown, and how many may. A muted session, and what is beyond the
-// bound, is told by join.
+// asksOf is how many asks of an epoch wait or are shown, and how many may.
 func (s *cards) asksOf(e *epoch) (asks, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
+	"sallyport/auditlog/incident"
 	"sallyport/authz"
 	"sallyport/gateway/api"
 )
@@ -152,11 +153,11 @@ func (c *containment) look(why string) error {
 		c.miss("the gateway was started after this run's client had gone: which processes were the run's is not known")
 	}
 	c.list(seen)
-	for _, what := range rotate(seen) {
-		if !slices.Contains(c.out.Rotate, what) {
-			c.out.Rotate = append(c.out.Rotate, what)
-		}
+	for _, o := range seen {
+		c.out.Rotate = append(c.out.Rotate, incident.Rotated(o.ProcessObserved)...)
 	}
+	slices.Sort(c.out.Rotate)
+	c.out.Rotate = slices.Compact(c.out.Rotate)
 	return nil
 }
 
@@ -211,13 +212,13 @@ func (c *containment) review() (err error) {
 		c.out.Last, ev.Last, ev.LastActionStartedAt = &last, last.ID, last.StartedAt
 	}
 	for _, a := range c.calls {
-		switch t.class(a.StartedAt, a.FinishedAt) {
-		case classUncertain:
+		switch t.class(a) {
+		case incident.Uncertain:
 			c.out.Uncertain = append(c.out.Uncertain, a)
 			if len(ev.Uncertain) < reviewMax {
 				ev.Uncertain = append(ev.Uncertain, a.ID)
 			}
-		case classAfter:
+		case incident.After:
 			if len(ev.After) < reviewMax {
 				ev.After = append(ev.After, a.ID)
 			}

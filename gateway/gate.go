@@ -107,9 +107,6 @@ func (g *Gateway) reserve(who caller, p *plan, c *call) (authz.Decision, *keyUse
 			c.grant.Uses-- // never refunded
 		}
 	}
-	if c.card != nil {
-		c.card.taken = true
-	}
 	r.hold(c)
 	g.acts.flight.Add(1)
 	r.calls++

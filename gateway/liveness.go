@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sallyport/auditlog/event"
+	"sallyport/auditlog/incident"
 	"sallyport/authz"
 	"sallyport/gateway/api"
 	"sallyport/gateway/peer"
@@ -192,35 +193,21 @@ func (t times) lost() time.Time {
 	return t.clientUnavailable
 }
 
-// Classes of a call by the three times.
-const (
-	classBefore    = "before"    // it began and ended while the client was there
-	classUncertain = "uncertain" // it began, or went on, after the client was lost
-	classAfter     = "after"     // it began after the authority was revoked
-)
-
-// class of a call that started and finished then; zero finished: it has not, or nobody knows when.
-func (t times) class(started, finished time.Time) string {
-	lost := t.lost()
-	switch {
-	case !t.revoked.IsZero() && started.After(t.revoked):
-		return classAfter
-	case lost.IsZero(), !finished.IsZero() && !finished.After(lost):
-		return classBefore
-	}
-	return classUncertain
+// class of a call, as an incident record has it.
+func (t times) class(a api.Action) string {
+	return incident.Class(t.lost(), t.revoked, a.StartedAt, a.FinishedAt)
 }
 
 // classed counts a run's calls by class.
 func (t times) classed(calls []api.Action) api.CallClasses {
 	var out api.CallClasses
 	for _, a := range calls {
-		switch t.class(a.StartedAt, a.FinishedAt) {
-		case classBefore:
+		switch t.class(a) {
+		case incident.Before:
 			out.Before++
-		case classUncertain:
+		case incident.Uncertain:
 			out.Uncertain++
-		case classAfter:
+		case incident.After:
 			out.After++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sallyport/auditlog/event"
+	"sallyport/auditlog/incident"
 	"sallyport/authz"
 	"sallyport/gateway/api"
 )
@@ -161,23 +162,24 @@ func TestCallClass(t *testing.T) {
 		started, finished int
 		want              string
 	}{
-		{times{}, 1, 2, classBefore},
-		{times{}, 1, 0, classBefore},
-		{lost, 1, 9, classBefore},
-		{lost, 1, 10, classBefore},
-		{lost, 1, 11, classUncertain},
-		{lost, 1, 0, classUncertain},
-		{lost, 12, 13, classUncertain},
-		{lost, 21, 22, classAfter},
-		{silent, 4, 5, classBefore},
-		{silent, 4, 6, classUncertain},
-		{times{revoked: at(20)}, 1, 0, classBefore},
+		{times{}, 1, 2, incident.Before},
+		{times{}, 1, 0, incident.Before},
+		{lost, 1, 9, incident.Before},
+		{lost, 1, 10, incident.Before},
+		{lost, 1, 11, incident.Uncertain},
+		{lost, 1, 0, incident.Uncertain},
+		{lost, 12, 13, incident.Uncertain},
+		{lost, 21, 22, incident.After},
+		{silent, 4, 5, incident.Before},
+		{silent, 4, 6, incident.Uncertain},
+		{times{revoked: at(20)}, 1, 19, incident.Before},
+		{times{revoked: at(20)}, 1, 0, incident.Uncertain},
 	} {
 		finished := time.Time{}
 		if c.finished != 0 {
 			finished = at(c.finished)
 		}
-		if got := c.t.class(at(c.started), finished); got != c.want {
+		if got := c.t.class(api.Action{StartedAt: at(c.started), FinishedAt: finished}); got != c.want {
 			t.Errorf("%+v started %d finished %d: %s, want %s", c.t, c.started, c.finished, got, c.want)
 		}
 	}

@@ -43,7 +43,7 @@ type observed struct {
 // not be looked at. why is one of the words above.
 //
 // A process's Authority is what it can reach by itself, whatever the gateway does: names of its environment, key files,
-// ssh-agents, ssh control sockets and credential helpers that it holds open; rotate lists what of that needs rotation.
+// ssh-agents, ssh control sockets and credential helpers that it holds open; incident.Rotated is what of that needs rotation.
 func (g *Gateway) observe(ctx context.Context, r *run, why string) (out []observed, gaps []string, err error) {
 	if roll, err := peer.CallRoll(); err != nil {
 		gaps = append(gaps, fmt.Sprintf("what was started within the last second is not known: %v", err))
@@ -232,18 +232,4 @@ func holdsSecret(name string) bool {
 		}
 	}
 	return strings.HasSuffix(n, "_KEY") || strings.HasSuffix(n, "_PAT") || strings.HasSuffix(n, "_AUTH") || strings.HasSuffix(n, "_PASS")
-}
-
-// rotate lists what needs rotation: everything that the processes could reach without the gateway.
-func rotate(all []observed) []string {
-	var out []string
-	for _, o := range all {
-		for _, l := range o.Authority {
-			if l.Rotate != "" && !slices.Contains(out, l.Rotate) {
-				out = append(out, l.Rotate)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
 }

@@ -186,20 +186,27 @@ func (s *story) told(c *call) Call {
 		Approval: approval, Key: c.IdempotencyKey, Seq: c.begun.seq, EndSeq: c.over.seq}
 }
 
-// class says when a call was under way: after the revocation by the records' order, which no clock can bend.
-func (s *story) class(c *call) string {
-	lost := s.unavailable()
-	if !lost.known() || s.revoked.known() && s.revoked.time.Before(lost.time) {
-		lost = s.revoked
+// Class says when a call was under way, by when the client was lost (gone, or silent before that) and the authority revoked.
+// Zero times: that did not happen, or nobody knows when.
+func Class(lost, revoked, begun, over time.Time) string {
+	if lost.IsZero() || !revoked.IsZero() && revoked.Before(lost) {
+		lost = revoked
 	}
 	switch {
-	case s.revoked.known() && c.begun.seq > s.revoked.seq:
+	case !revoked.IsZero() && begun.After(revoked):
 		return After
-	case !lost.known(), c.over.known() && !c.over.time.After(lost.time):
+	case lost.IsZero(), !over.IsZero() && !over.After(lost):
 		return Before
-	default:
-		return Uncertain
 	}
+	return Uncertain
+}
+
+// class is Class; what began after the revocation it knows by the records' order, which no clock can bend.
+func (s *story) class(c *call) string {
+	if s.revoked.known() && c.begun.seq > s.revoked.seq {
+		return After
+	}
+	return Class(s.unavailable().time, s.revoked.time, time.Time{}, c.over.time)
 }
 
 // open says why somebody has to look a call up.

@@ -154,7 +154,7 @@ func (m *liveModel) open(passphrase string, x *intent) tea.Cmd {
 	}
 }
 
-// inWords is an error in one line, with the next step.
+// inLine is an error in one line, with the next step.
 func inLine(err error) string {
 	var e *api.Error
 	if errors.As(err, &e) {
