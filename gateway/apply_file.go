@@ -30,12 +30,12 @@ func parseApply(file []byte, was settings) (*applyFile, error) {
 		Credentials map[string]map[string]any `toml:"credentials"`
 		Hosts       map[string]map[string]any `toml:"hosts"`
 	}{Settings: was.over()}
-	md, err := toml.Decode(string(file), &doc)
+	md, unknown, err := decodeTOML(file, &doc, "settings", "credentials", "hosts")
 	if err != nil {
 		return nil, api.Fail("invalid_request", "the file is no TOML that apply knows: "+tomlFault(err))
 	}
-	if un := md.Undecoded(); len(un) > 0 {
-		return nil, api.Fail("invalid_request", fmt.Sprintf("unknown key %q; a file has [settings] (%s), [credentials.NAME] and [hosts.NAME]", un[0], strings.Join(was.keys(), ", ")))
+	if unknown != "" {
+		return nil, api.Fail("invalid_request", fmt.Sprintf("unknown key %q; a file has [settings] (%s), [credentials.NAME] and [hosts.NAME]", escape(unknown, 96), strings.Join(was.keys(), ", ")))
 	}
 	if len(doc.Credentials)+len(doc.Hosts) > applyLimit {
 		return nil, api.Fail("invalid_request", fmt.Sprintf("more than %d credentials and hosts; split the file", applyLimit))

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
 	"sallyport/gateway/presets"
@@ -138,12 +136,12 @@ func readBindings(b []byte) ([]binding, error) {
 	var doc struct {
 		Credentials map[string]map[string]any `toml:"credentials"`
 	}
-	md, err := toml.Decode(string(b), &doc)
+	_, unknown, err := decodeTOML(b, &doc, "credentials")
 	if err != nil {
 		return nil, api.Fail("invalid_request", "the bindings are no TOML that import knows: "+tomlFault(err))
 	}
-	if un := md.Undecoded(); len(un) > 0 {
-		return nil, api.Fail("invalid_request", fmt.Sprintf("bindings: unknown key %q; they have [credentials.NAME] alone", un[0]))
+	if unknown != "" {
+		return nil, api.Fail("invalid_request", fmt.Sprintf("bindings: unknown key %q; they have [credentials.NAME] alone", escape(unknown, 96)))
 	}
 	var out []binding
 	for _, name := range slices.Sorted(maps.Keys(doc.Credentials)) {

@@ -43,27 +43,23 @@ func readEnv(b []byte) source {
 	for text != "" && len(out.values)+len(out.refused) < sourceLimit {
 		line++
 		at := line
-		var one string
-		one, text, _ = strings.Cut(text, "\n")
-		one = strings.TrimRight(one, "\r")
-		trimmed := strings.TrimLeft(one, " \t")
-		if trimmed == "" || trimmed[0] == '#' {
-			continue
-		}
+		one, after, _ := strings.Cut(text, "\n")
+		trimmed := strings.TrimLeft(strings.TrimRight(one, "\r"), " \t")
 		m := variable.FindStringSubmatch(trimmed)
 		if m == nil {
-			out.refuse("", at, "no KEY=value line")
+			text = after
+			if trimmed != "" && trimmed[0] != '#' {
+				out.refuse("", at, "no KEY=value line")
+			}
 			continue
 		}
-		rest := trimmed[len(m[0]):]
-		if rest != "" && (rest[0] == '\'' || rest[0] == '"') && !closes(rest) {
-			// A value over several lines, as keys are: up to the line that closes it.
-			for text != "" && !closes(rest) {
-				line++
-				one, text, _ = strings.Cut(text, "\n")
-				rest += "\n" + strings.TrimRight(one, "\r")
-			}
+		said := text[strings.Index(one, m[0])+len(m[0]):]
+		rest, after := valueLines(said)
+		line += strings.Count(said[:len(said)-len(after)], "\n")
+		if after != "" || strings.HasSuffix(said, "\n") {
+			line-- // the one that ends the value's last line
 		}
+		text = after
 		value, why := unquoteEnv(rest)
 		if why != "" {
 			out.refuse(m[1], at, why)
@@ -77,10 +73,22 @@ func readEnv(b []byte) source {
 	return out.once()
 }
 
-// closes tells whether the quote that a text begins with is closed in it.
-func closes(s string) bool {
-	_, _, ok := quoted(s)
-	return ok
+// valueLines cuts off the lines of the value that text begins with: one, or with a quote that is not closed there (keys
+// have many) all up to the line that closes it. Looked for once, however many lines there are.
+func valueLines(text string) (value, after string) {
+	n := 0
+	if text != "" && (text[0] == '\'' || text[0] == '"') {
+		_, rest, ok := quoted(text)
+		if n = len(text) - len(rest); !ok {
+			n = len(text)
+		}
+	}
+	if i := strings.IndexByte(text[n:], '\n'); i >= 0 {
+		value, after = text[:n+i], text[n+i+1:]
+	} else {
+		value = text
+	}
+	return strings.TrimRight(strings.ReplaceAll(value, "\r\n", "\n"), "\r"), after
 }
 
 // quoted reads the quoted text that s begins with, and gives what follows it.
