@@ -7,6 +7,7 @@ import (
 
 	"sallyport/authz"
 	"sallyport/gateway/api"
+	"sallyport/sshexec"
 )
 
 // What a yes gives is said in full on the card, so that the answer's proof is over it: not the shown call alone, but
@@ -55,17 +56,47 @@ func (p *plan) reach(t *targets) string {
 
 // hosts names every host that uses the credential, and what its rules allow there.
 func (p *plan) hosts(t *targets) string {
+	what := "every command"
+	switch p.tool {
+	case api.ToolUpload:
+		what = "every upload"
+	case api.ToolDownload:
+		what = "every download"
+	case api.ToolGit:
+		what = "every fetch and push"
+	}
 	if t == nil {
-		return "every command that the rules of its hosts allow"
+		return what + " that the rules of its hosts allow"
 	}
 	var out []string
 	for name, h := range t.hosts {
 		if h.spec.Credential == p.authz.Credential {
-			out = append(out, "on "+name+" every command that its rules allow: "+listed(h.rules.Strings()))
+			out = append(out, "on "+name+" "+what+" that its rules allow: "+listed(rulesOf(p.tool, h.rules)))
 		}
 	}
 	slices.Sort(out)
 	return escape(strings.Join(out, "; "), shownWhole)
+}
+
+// rulesOf are those of a host's rules that the tool can use: a yes to one tool gives nothing to the others.
+func rulesOf(tool string, r sshexec.Rules) (out []string) {
+	for _, s := range r.Strings() {
+		word, _, _ := strings.Cut(s, " ")
+		file := map[string]string{"upload": api.ToolUpload, "download": api.ToolDownload}[word]
+		switch {
+		case file != "":
+			if file == tool {
+				out = append(out, s)
+			}
+		case strings.HasPrefix(s, "[") || s == "shell":
+			if tool == api.ToolSSH || tool == api.ToolJob {
+				out = append(out, s)
+			}
+		case tool == api.ToolGit: // repositories, and what holds a push
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func listed(rules []string) string {

@@ -237,7 +237,7 @@ func (p *plan) gaps() []string {
 	case p.authz.Effect == authz.Read:
 		return nil
 	case p.tool == api.ToolSSH:
-		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it: a job can be"}
+		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it there, as it would a job (job_start)"}
 	case p.tool == api.ToolUpload, p.tool == api.ToolJob:
 		return nil
 	case p.tool == api.ToolGit:

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"sallyport/authz"
 	"sallyport/gateway/api"
@@ -168,19 +169,29 @@ func fileMode(s string) (uint32, *api.Error) {
 	return mode, nil
 }
 
-func (q *parsed) parseGit(args []byte) {
+// parseGit tells also how long the caller waits for a first answer.
+func (q *parsed) parseGit(args []byte) time.Duration {
+	wait := api.WaitLimit * time.Second
 	var a api.GitArgs
 	if q.fault = decode(args, &a); q.fault != nil {
-		return
+		return wait
+	}
+	if a.WaitSeconds < 0 || a.WaitSeconds > api.WaitLimit {
+		q.fault = api.Fail("invalid_request", fmt.Sprintf("waitSeconds: 0 to %d", api.WaitLimit))
+		return wait
+	}
+	if a.WaitSeconds > 0 {
+		wait = time.Duration(a.WaitSeconds) * time.Second
 	}
 	q.target = a.Target
 	git, err := sshexec.ParseGit(strings.Join(a.Argv, " "), a.Protocol)
 	if err != nil {
 		q.fault = requestFault(err)
-		return
+		return wait
 	}
 	q.named()
 	q.host.git = git
+	return wait
 }
 
 // bindHost resolves host, rule and the credentials to log in with.

@@ -126,7 +126,7 @@ func (g *Gateway) serveGit(ctx context.Context, p *plan, conn *sshexec.Conn, out
 // git walks one request of git and answers when its host serves it, when it has ended, or as pending after the wait.
 func (a *agentConn) git(ctx context.Context, params []byte) api.Response {
 	q := parsed{tool: api.ToolGit}
-	q.parseGit(params)
+	wait := q.parseGit(params)
 	who, err := a.g.identify(ctx, a.proc, a.g.log.w.Load() != nil)
 	if err != nil {
 		a.g.complain("identify", err)
@@ -143,7 +143,7 @@ func (a *agentConn) git(ctx context.Context, params []byte) api.Response {
 		pipe.end()
 		ended <- act
 	})
-	t := time.NewTimer(api.WaitLimit * time.Second)
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case act := <-ended:

@@ -185,9 +185,10 @@ type JobResult struct {
 
 // GitArgs are MethodGit's params: what git gave its ssh command behind the host, and GIT_PROTOCOL's value.
 type GitArgs struct {
-	Target   string   `json:"target"`
-	Argv     []string `json:"argv"`
-	Protocol string   `json:"protocol,omitempty"`
+	Target      string   `json:"target"`
+	Argv        []string `json:"argv"`
+	Protocol    string   `json:"protocol,omitempty"`
+	WaitSeconds int      `json:"waitSeconds,omitzero"` // as ActionRequest's
 }
 
 // StreamRequest moves bytes of a git action of this connection: Data and EOF go to the host; Read asks for what came.

@@ -84,7 +84,7 @@ var Codes = []Code{
 	// Rungs 10 and 11.
 	{"audit_unavailable", 503, 1, NextAsk, "the audit log cannot be written", "the operator restarts the gateway once the disk is well"},
 	// Executors.
-	{"address_refused", 403, 1, NextAsk, "the address is not one this credential may reach", "the operator allows the network on the credential"},
+	{"address_refused", 403, 1, NextAsk, "the address is not one this credential may reach", "the operator allows the network on the credential or the host (--allow-network CIDR)"},
 	{"host_key_changed", 502, 1, NextAsk, "the host's key is not the pinned one", "the operator checks the host before anything else"},
 	{"dial_failed", 502, 1, NextLater, "the connection could not be made", "try again when the service answers"},
 	{"deadline", 504, 1, NextLater, "the time was over before anything was sent", "try again later"},

@@ -109,7 +109,10 @@ func unreachable(err error) *api.Error {
 		return api.Fail("gateway_unreachable", "")
 	}
 	e := api.Fail("gateway_unreachable", err.Error())
-	if errors.Is(err, home.ErrNotPrivate) || errors.Is(err, errNotOurs) {
+	switch {
+	case errors.Is(err, fs.ErrPermission): // another user, or started by `sp run`
+		e.Retry = "this process may not reach that gateway's door: say it as its user, and outside of `sp run`"
+	case errors.Is(err, home.ErrNotPrivate), errors.Is(err, errNotOurs):
 		e.Retry = "make the folder yours alone (chmod 700), remove what is not yours in it, and start with `sp up`"
 	}
 	return e

@@ -189,7 +189,7 @@ func (a *app) showRestored(r api.Restored, asJSON bool) error {
 		a.say("sp: no log of this vault was here, so a new one has begun\n  next: `sp audit pin` for its key; the log of before stays what it was")
 	}
 	if r.Passed > 0 {
-		a.say("sp: %d records of the log were sealed by a key that the backup does not have\n  next: read with a reader's identity what was done since: `sp audit activity --identity FILE`", r.Passed)
+		a.say("sp: records of the log that were sealed by a key that the backup does not have: %d\n  next: read with a reader's identity what was done since: `sp audit activity --identity FILE`", r.Passed)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ func (a *app) gitArgs(words []string) (api.GitArgs, error) {
 
 // serveGit moves the bytes until the host has ended.
 func (a *app) serveGit(ctx context.Context, agent *client.Client, g api.GitArgs) error {
+	g.WaitSeconds = firstWait
 	x, err := agent.Git(ctx, g)
 	told := false
 	for err == nil && x.State == api.Pending {
