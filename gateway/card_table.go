@@ -37,7 +37,8 @@ type cards struct {
 	desks    map[*epoch]*desk          // of epochs that ask
 	sessions map[string]*session       // that ask, or are muted
 	line     []*ask                    // have their epoch's place, and wait for room in the session and the installation
-	parties  map[party]int             // those of them that have room
+	parties  map[partyKey]*party       // that ask
+	trusted  int                       // asks of trusted parties
 	all      int                       // asks
 	mutes    []string                  // keys, the longest muted first
 	known    func(program string) bool // was given something before; nil: none was
@@ -53,7 +54,7 @@ type desk struct {
 // session is one session of processes that asks.
 type session struct {
 	text                 string
-	party                party // of whoever asked first
+	party                partyKey // of whoever asked first
 	asks, shown, refused int
 	muted                bool
 	told                 bool // that it is muted, or is not any more, is recorded
@@ -63,7 +64,8 @@ type session struct {
 // asks for may have been decided meanwhile; mute is closed when the operator wants to hear no more of its session.
 type ask struct {
 	epoch *epoch
-	party party
+	from  *session
+	party *party
 	plan  *plan
 	place askPlace
 	room  chan struct{}
@@ -80,7 +82,7 @@ const (
 )
 
 func newCards() *cards {
-	return &cards{limits: defaultBudgets, open: map[string]*card{}, desks: map[*epoch]*desk{}, sessions: map[string]*session{}, parties: map[party]int{}}
+	return &cards{limits: defaultBudgets, open: map[string]*card{}, desks: map[*epoch]*desk{}, sessions: map[string]*session{}, parties: map[partyKey]*party{}}
 }
 
 // set changes the budgets; cards that are shown already stay.
@@ -124,16 +126,15 @@ func (s *cards) join(e *epoch, p *plan) (*ask, *api.Error) {
 	case x.muted:
 		x.refused++
 		return nil, mutedAsk()
-	case d.asks >= s.limits.Epoch+s.limits.Queue, x.asks >= sessionAsks, s.all >= allAsks:
+	case d.asks >= s.limits.Epoch+s.limits.Queue, x.asks >= sessionAsks, s.crowded(who):
 		x.refused++
 		s.tidy(e.chain.key)
 		return nil, api.Fail("rate_limited", "too many calls wait for the operator already")
 	}
-	a := &ask{epoch: e, party: who, plan: p, room: make(chan struct{}), poke: make(chan struct{}, 1), mute: make(chan struct{})}
+	a := &ask{epoch: e, from: x, party: s.enter(who), plan: p, room: make(chan struct{}), poke: make(chan struct{}, 1), mute: make(chan struct{})}
 	s.desks[e] = d
 	d.asks++
 	x.asks++
-	s.all++
 	d.wait = append(d.wait, a)
 	s.promote(d)
 	s.fill()
@@ -160,13 +161,11 @@ func (s *cards) part(a *ask) {
 		d.at--
 		x.shown--
 		s.room--
-		if s.parties[a.party]--; s.parties[a.party] == 0 {
-			delete(s.parties, a.party)
-		}
+		a.party.shown--
 	}
 	d.asks--
 	x.asks--
-	s.all--
+	s.exit(a.party)
 	s.promote(d)
 	if d.asks == 0 {
 		delete(s.desks, a.epoch)

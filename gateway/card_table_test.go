@@ -201,3 +201,22 @@ func TestSwarmHidesNobody(t *testing.T) {
 		}
 	}
 }
+
+// Nor does a swarm use up what may wait in all: another program may still ask, and what is trusted also beside copies
+// without end.
+func TestSwarmLeavesOthersToAsk(t *testing.T) {
+	s := newCards()
+	s.known = func(p string) bool { return p == "claude" }
+	fill := func(program func(i int) string) {
+		for i := range allAsks { // far more than may wait
+			s.join(askerOf(program(i), fmt.Sprint("session-", len(s.sessions))), nil)
+		}
+	}
+	fill(func(int) string { return "python" })
+	s.mustJoin(t, askerOf("new", "another"))
+	fill(func(i int) string { return fmt.Sprint("copy-", i) })
+	s.mustJoin(t, askerOf("claude", "desk"))
+	if s.all > allAsks {
+		t.Errorf("%d wait", s.all)
+	}
+}

@@ -11,18 +11,57 @@ import (
 
 // Whose card is next, and who is told of beside the cards.
 
-// party is who shares room for cards with whom: all of one program, however many processes and sessions they make of
+// partyKey is who shares room for cards with whom: all of one program, however many processes and sessions they make of
 // themselves, and apart from them what of it is seen whole and was trusted before.
-type party struct {
+type partyKey struct {
 	program string // the digest of the run's client
 	trusted bool
 }
 
+// party is one that asks.
+type party struct {
+	partyKey
+	asks, shown int
+}
+
 // partyOf names an epoch's party. What it is told by is attribution: it settles who is shown first, and nothing else.
-func (s *cards) partyOf(e *epoch) party {
+func (s *cards) partyOf(e *epoch) partyKey {
 	owner := e.run.owner.facts
 	whole := e.facts.Identity == peer.Strong && owner.Identity == peer.Strong
-	return party{owner.ExeDigest, whole && s.known != nil && s.known(owner.ExeDigest)}
+	return partyKey{owner.ExeDigest, whole && s.known != nil && s.known(owner.ExeDigest)}
+}
+
+// crowded tells whether no more of a party may wait: it has half of all places, or what is not trusted has all but those
+// of one session. mu must be held.
+func (s *cards) crowded(k partyKey) bool {
+	p := s.parties[k]
+	return s.all >= allAsks || p != nil && p.asks >= allAsks/2 || !k.trusted && s.all-s.trusted >= allAsks-sessionAsks
+}
+
+// enter counts an ask of a party. mu must be held.
+func (s *cards) enter(k partyKey) *party {
+	p := s.parties[k]
+	if p == nil {
+		p = &party{partyKey: k}
+		s.parties[k] = p
+	}
+	p.asks++
+	s.all++
+	if k.trusted {
+		s.trusted++
+	}
+	return p
+}
+
+// exit counts it out. mu must be held.
+func (s *cards) exit(p *party) {
+	s.all--
+	if p.trusted {
+		s.trusted--
+	}
+	if p.asks--; p.asks == 0 {
+		delete(s.parties, p.partyKey)
+	}
 }
 
 // fill gives room, within the budgets, to whoever comes next: the party with the fewest cards, what is trusted before what
@@ -32,10 +71,10 @@ func (s *cards) fill() {
 	for s.room < s.limits.Installation {
 		best := -1
 		for i, a := range s.line {
-			if s.sessions[a.epoch.chain.key].shown >= s.limits.Session || s.parties[a.party] >= max(1, s.limits.Installation-1) {
+			if a.from.shown >= s.limits.Session || a.party.shown >= max(1, s.limits.Installation-1) {
 				continue
 			}
-			if best < 0 || s.before(a.party, s.line[best].party) {
+			if best < 0 || a.party.before(s.line[best].party) {
 				best = i
 			}
 		}
@@ -45,19 +84,19 @@ func (s *cards) fill() {
 		a := s.line[best]
 		s.line = slices.Delete(s.line, best, best+1)
 		a.place = hasRoom
-		s.sessions[a.epoch.chain.key].shown++
-		s.parties[a.party]++
+		a.from.shown++
+		a.party.shown++
 		s.room++
 		close(a.room)
 	}
 }
 
-// before tells whether a party's turn comes before another's. mu must be held.
-func (s *cards) before(a, b party) bool {
-	if n, m := s.parties[a], s.parties[b]; n != m {
-		return n < m
+// before tells whether a party's turn comes before another's.
+func (p *party) before(o *party) bool {
+	if p.shown != o.shown {
+		return p.shown < o.shown
 	}
-	return a.trusted && !b.trusted
+	return p.trusted && !o.trusted
 }
 
 // more tells of each session how many asks wait without a card, and how many were refused: of each party the busiest
@@ -68,7 +107,7 @@ func (s *cards) more() []api.Chain {
 	defer s.mu.Unlock()
 	type line struct {
 		api.Chain
-		party party
+		party partyKey
 		turn  int // how many of its party come first
 	}
 	var lines []line
@@ -78,7 +117,7 @@ func (s *cards) more() []api.Chain {
 		}
 	}
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Key, b.Key)) })
-	turns := map[party]int{}
+	turns := map[partyKey]int{}
 	for i := range lines {
 		lines[i].turn = turns[lines[i].party]
 		turns[lines[i].party]++
