@@ -15,20 +15,20 @@ const (
 	upperHex = "0123456789ABCDEF"
 )
 
-// renderings yields the forms of b: raw, hex, percent and JSON escapes of it, and
-// each base64 form with its own percent and JSON escapes. Duplicates are possible.
+// renderings yields the forms of b: raw, hex, percent, JSON and HTML escapes of it, and
+// each base64 form with its own percent, JSON and HTML escapes. Duplicates are possible.
 func renderings(b []byte) iter.Seq[form] {
 	return func(yield func(form) bool) {
 		text := func(t []byte) bool { return yield(form{text: t}) }
 		x := hex.AppendEncode(nil, b)
 		if !text(bytes.Clone(b)) || !text(x) || !text(bytes.ToUpper(x)) ||
-			!text(percentAll(b, upperHex)) || !text(percentAll(b, lowerHex)) || !escapes(b, text) {
+			!text(percentAll(b, upperHex)) || !text(percentAll(b, lowerHex)) || !escapes(b, text) || !htmlEscapes(b, text) {
 			return
 		}
 		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			for f := range base64Forms(enc, b) {
 				as := func(t []byte) bool { return yield(form{t, f.head, f.tail}) }
-				if !yield(f) || !base64Escapes(f.text, as) {
+				if !yield(f) || !base64Escapes(f.text, as) || !htmlEscapes(f.text, as) {
 					return
 				}
 			}

@@ -2,7 +2,7 @@
 //
 // A Set holds forms: each secret as it is, and as an upstream may give it back
 // (base64 at its three alignments in both alphabets, hex in both cases, percent
-// escapes, JSON escapes). Every occurrence is found, overlapping ones are one
+// escapes, JSON escapes, HTML and XML escapes). Every occurrence is found, overlapping ones are one
 // reflection, and each reflection becomes Mask. Bytes that overlap no occurrence
 // pass unchanged.
 //
