@@ -60,8 +60,8 @@ type action struct {
 
 func newActions() *actions {
 	s := &actions{byID: map[string]*action{}, intents: map[string]uint64{}, unresolved: map[string]map[string]bool{}, kick: make(chan struct{}, 1)}
-	s.room.left.Store(lineRoom)
-	s.blobRoom.left.Store(blobRoom)
+	s.room.open(lineRoom, lineRoom/2)
+	s.blobRoom.open(blobRoom, blobShare)
 	return s
 }
 

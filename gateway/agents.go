@@ -80,7 +80,7 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 		a.answer(api.Response{Error: api.Fail("peer_unidentified", "")})
 		return
 	}
-	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom)}
+	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom, p.Facts().PID)}
 	defer a.blobs.close()
 	defer g.dismiss(p)
 	ctx, cancel := context.WithCancel(ctx)
@@ -128,7 +128,7 @@ func (g *Gateway) dismiss(p *peer.Process) {
 // readLine reads one line of at most api.FrameLimit bytes. What it keeps grows with what arrives; past lineFree bytes
 // it also takes room from what all long lines share, and the line must end within lineBudget.
 func (a *agentConn) readLine(r *bufio.Reader) (line []byte, held *hold, err error) {
-	held = &hold{room: &a.g.acts.room}
+	held = &hold{room: &a.g.acts.room, pid: a.proc.Facts().PID}
 	held.refs.Store(1)
 	defer func() {
 		if held.n > 0 {

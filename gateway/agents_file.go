@@ -20,6 +20,7 @@ import (
 type blobs struct {
 	mu   sync.Mutex
 	room *room
+	pid  int
 	by   map[string]*blob
 }
 
@@ -33,12 +34,13 @@ type blob struct {
 // Limits of what may lie there.
 const (
 	blobRoom   = 128 << 20       // bytes of all
+	blobShare  = blobRoom / 2    // of one process
 	blobLimit  = 64 << 20        // bytes of one
 	blobsLimit = 16              // of one connection
 	blobLife   = 2 * time.Minute // since its last chunk
 )
 
-func newBlobs(r *room) *blobs { return &blobs{room: r, by: map[string]*blob{}} }
+func newBlobs(r *room, pid int) *blobs { return &blobs{room: r, pid: pid, by: map[string]*blob{}} }
 
 // add appends a chunk to a blob; an empty ref begins one.
 func (s *blobs) add(r api.BlobRequest) (api.Blob, *api.Error) {
@@ -50,7 +52,7 @@ func (s *blobs) add(r api.BlobRequest) (api.Blob, *api.Error) {
 		return api.Blob{}, api.Fail("busy", "this connection has 16 blobs that no call has used")
 	case r.Ref == "":
 		r.Ref = newID("blob_")
-		b = &blob{held: &hold{room: s.room}, old: time.AfterFunc(blobLife, func() { s.expire(r.Ref) })}
+		b = &blob{held: &hold{room: s.room, pid: s.pid}, old: time.AfterFunc(blobLife, func() { s.expire(r.Ref) })}
 		b.held.keep()
 		s.by[r.Ref] = b
 	case b == nil || b.whole:

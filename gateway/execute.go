@@ -96,6 +96,7 @@ func (g *Gateway) executeHTTP(c *call, p *plan, s vault.Secret, out *outcome) er
 		}
 	}
 	if r.Code == 0 {
+		body.drop() // a host that spoke unasked said nothing
 		return err
 	}
 	res := api.HTTPResult{Status: r.Code, Headers: r.Headers, BodyComplete: r.Complete}

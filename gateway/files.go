@@ -71,8 +71,10 @@ func newFile(dir, id string) (*fileWriter, error) {
 	if w.aead, err = newFileCipher(w.kept.Key); err != nil {
 		return nil, err
 	}
-	w.f, err = os.OpenFile(filepath.Join(dir, id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	return w, err
+	if w.f, err = os.OpenFile(filepath.Join(dir, id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (w *fileWriter) Write(p []byte) (int, error) {

@@ -270,3 +270,56 @@ func TestReadAlong(t *testing.T) {
 		t.Errorf("after the end: %+v", res.Action)
 	}
 }
+
+// A file that can't be opened (no descriptor, no room on the disk) loses what is past the result's own bytes, and nothing
+// else: it ends no gateway.
+func TestSpillThatCantBegin(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "files")
+	if _, err := newFile(dir, "act_1"); err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{spill: func() (*fileWriter, error) { return newFile(dir, "act_1") }} // its name is taken
+	if n, err := s.Write(make([]byte, inlineLimit+1)); n != inlineLimit+1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if k, err := s.kept(); k != nil || err == nil {
+		t.Errorf("%v, %v", k, err)
+	}
+	if !s.over() || len(s.bytes()) != inlineLimit {
+		t.Errorf("%d bytes are shown", len(s.bytes()))
+	}
+}
+
+// One process can't take the room of the others, by however many connections.
+func TestBlobShare(t *testing.T) {
+	all := &room{}
+	all.open(blobRoom, blobShare)
+	var greedy []*blobs
+	put := func(pid int) *api.Error {
+		s := newBlobs(all, pid)
+		t.Cleanup(s.close)
+		if pid == 1 {
+			greedy = append(greedy, s)
+		}
+		_, fault := s.add(api.BlobRequest{Data: make([]byte, 1<<20)})
+		return fault
+	}
+	for n := range 2 * blobRoom >> 20 {
+		fault := put(1)
+		if want := n < blobShare>>20; (fault == nil) != want {
+			t.Fatalf("MiB %d of one process: %v", n, fault)
+		}
+		if n > blobShare>>20+3 {
+			break
+		}
+	}
+	if fault := put(2); fault != nil {
+		t.Errorf("another process: %v", fault)
+	}
+	for _, s := range greedy {
+		s.close()
+	}
+	if fault := put(1); fault != nil {
+		t.Errorf("after all was given back: %v", fault)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,22 +16,36 @@ import (
 // What callers can use up is shared fairly or refused: memory by long lines, descriptors by connections, the reading of
 // big executables by whoever is not served anyway.
 
-// room is what all long lines share, in bytes.
-type room struct{ left atomic.Int64 }
+// room is what all long lines share, in bytes. One process has at most share of it, by however many connections: whoever
+// floods it is in its own way.
+type room struct {
+	left  atomic.Int64
+	share int64
+
+	mu sync.Mutex
+	by map[int]int64 // what a process has, by its pid: enough to be fair
+}
+
+func (r *room) open(all, share int64) { r.share, r.by = share, map[int]int64{}; r.left.Store(all) }
 
 // hold is one line's part of the room. It is given back when nobody keeps the line any more.
 type hold struct {
 	room *room
+	pid  int
 	n    int64 // bytes taken; only the reader of the line adds
 	refs atomic.Int32
 }
 
 // take takes n more bytes; false when there is no room.
 func (h *hold) take(n int) bool {
-	if h.room.left.Add(int64(-n)) < 0 {
-		h.room.left.Add(int64(n))
+	r := h.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[h.pid]+int64(n) > r.share || r.left.Load() < int64(n) {
 		return false
 	}
+	r.by[h.pid] += int64(n)
+	r.left.Add(int64(-n))
 	h.n += int64(n)
 	return true
 }
@@ -38,9 +53,16 @@ func (h *hold) take(n int) bool {
 func (h *hold) keep() { h.refs.Add(1) }
 
 func (h *hold) drop() {
-	if h.refs.Add(-1) == 0 {
-		h.room.left.Add(h.n)
+	if h.refs.Add(-1) != 0 || h.n == 0 {
+		return
 	}
+	r := h.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[h.pid] -= h.n; r.by[h.pid] == 0 {
+		delete(r.by, h.pid)
+	}
+	r.left.Add(h.n)
 }
 
 // Descriptors: an agent's connection costs up to four (socket, pidfd, memory map, a moment's executable). These stay

@@ -80,6 +80,16 @@ func (s *stream) kept() (*keptFile, error) {
 	return &s.file.kept, nil
 }
 
+// drop removes the file, if there is one: its action has no result that would name it.
+func (s *stream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil {
+		s.file.drop()
+		s.file = nil
+	}
+}
+
 // count is how many bytes were written.
 func (s *stream) count() int64 {
 	s.mu.Lock()

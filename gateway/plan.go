@@ -205,7 +205,9 @@ func (p *plan) sum() [32]byte {
 	}
 	put([]byte("sallyport plan 1"))
 	put([]byte(p.tool))
-	put([]byte(p.target))
+	if !p.authz.Bound || p.tool != api.ToolHTTP { // else the origin is the target, however the caller named it
+		put([]byte(p.target))
+	}
 	put([]byte(p.authz.Target))
 	put([]byte(p.authz.Credential))
 	put(binary.BigEndian.AppendUint64(nil, p.authz.Version))

@@ -136,3 +136,29 @@ func TestYesToOneCallEndsWithItsCard(t *testing.T) {
 		t.Fatalf("%s, %v", got, up.paths())
 	}
 }
+
+// One request has one digest, whether its target is named or spelled as a URL: else a write whose end nobody knows could
+// be sent again under its other name.
+func TestDigestOfOneRequest(t *testing.T) {
+	r := newRig(t, "")
+	r.init()
+	r.addBearer("up", "POST https://api.example.com/**")
+	digests := map[string][32]byte{}
+	for name, a := range map[string]api.HTTPArgs{
+		"url":        {URL: "https://api.example.com/v1/pay?a=1", Method: "POST", Body: "x"},
+		"other url":  {URL: "HTTPS://API.example.com:443/v1/p%61y", Query: map[string]string{"a": "1"}, Method: "post", Body: "x"},
+		"target":     {Target: "up", Path: "/v1/pay", Query: map[string]string{"a": "1"}, Method: "POST", Body: "x"},
+		"credential": {URL: "https://api.example.com/v1/pay?a=1", Method: "POST", Body: "x", Credential: "up"},
+	} {
+		p := bind(parse(api.ActionRequest{Tool: api.ToolHTTP, Args: encode(a)}), r.targets())
+		if !p.authz.Bound {
+			t.Fatalf("%s: %s", name, p.detail)
+		}
+		digests[name] = p.digest
+	}
+	for name, d := range digests {
+		if d != digests["url"] {
+			t.Errorf("%s is another request", name)
+		}
+	}
+}
