@@ -106,6 +106,7 @@ func TestMistakenValues(t *testing.T) {
 }
 
 // Every form in which private keys come is taken, with its passphrase where it has one, and kept without.
+// S19 is here too: a locked key with a wrong passphrase, or none, is refused and its name stays free.
 func TestKeyImport(t *testing.T) {
 	r := newRig(t, "")
 	r.init()
