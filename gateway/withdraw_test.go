@@ -188,7 +188,12 @@ func TestRotateInFlight(t *testing.T) {
 	a := r.agent()
 	first := a.send("call", call0(up.URL+"/1", "POST"))
 	<-arrived
-	time.AfterFunc(20*time.Millisecond, func() { release <- struct{}{} })
+	go func() { // once the grant is taken back, while the call still may go on
+		for len(r.grantsNaming(is("ledger"))) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		release <- struct{}{}
+	}()
 	out, err := r.rotate("ledger", "tok-rotated-77aa0c1d")
 	if err != nil || len(out.Left) != 1 || out.Left[0].Outcome != "confirmed" {
 		t.Errorf("rotated: %+v %v", out, err)

@@ -385,16 +385,6 @@ type OperatorRefused struct {
 	Peer   Peer   `json:"peer"`
 }
 
-// ProcessReparented: a launcher (Parent) between client and shim is gone, the client lives; authority is untouched. PPID is
-// who adopted the process that it had started: 1 is a hint, no verdict.
-type ProcessReparented struct {
-	Run       string `json:"run"`
-	Epoch     string `json:"epoch"`
-	ProcessID int    `json:"processId"`
-	Parent    int    `json:"parent,omitzero"`
-	PPID      int    `json:"ppid,omitzero"`
-}
-
 // IncidentRecorded: the operator took an incident record of the run, of what the log held up to record Upto.
 type IncidentRecorded struct {
 	Run      string `json:"run"`

@@ -160,3 +160,13 @@ type ContainmentFinished struct {
 	Rotate   []string `json:"rotate,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
 }
+
+// ProcessReparented: a launcher (Parent) between client and shim is gone, the client lives; authority is untouched. PPID is
+// who adopted the process that it had started: 1 is a hint, no verdict.
+type ProcessReparented struct {
+	Run       string `json:"run"`
+	Epoch     string `json:"epoch"`
+	ProcessID int    `json:"processId"`
+	Parent    int    `json:"parent,omitzero"`
+	PPID      int    `json:"ppid,omitzero"`
+}
