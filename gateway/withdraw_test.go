@@ -188,8 +188,8 @@ func TestRotateInFlight(t *testing.T) {
 	a := r.agent()
 	first := a.send("call", call0(up.URL+"/1", "POST"))
 	<-arrived
-	go func() { // once the grant is taken back, while the call still may go on
-		for len(r.grantsNaming(is("ledger"))) > 0 {
+	go func() { // once the rotation waits for it: dials are ended first
+		for !r.dialsEnded() {
 			time.Sleep(time.Millisecond)
 		}
 		release <- struct{}{}
@@ -214,6 +214,21 @@ func TestRotateInFlight(t *testing.T) {
 	cancel()
 	r.stop()
 	events(t, r.dir, r.created.ReaderIdentity)
+}
+
+// dialsEnded tells whether something that ends calls has begun with one that is held.
+func (r *rig) dialsEnded() bool {
+	for _, x := range r.book.all() {
+		x.mu.Lock()
+		for _, c := range x.held {
+			if c.dial.Err() != nil {
+				x.mu.Unlock()
+				return true
+			}
+		}
+		x.mu.Unlock()
+	}
+	return false
 }
 
 // Callers flat out while the value is changed again and again: once rotate has returned, no request by an older value
