@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/store"
+	"sallyport/vault"
 )
 
 // Authority lives in the database. A change of it is one transaction that also leaves its events in the outbox; then
@@ -125,8 +127,14 @@ func (g *Gateway) drain(ctx context.Context) error {
 			}
 			continue
 		}
-		if err != nil {
+		if err != nil && b.Sealed && g.vault.State() != vault.Ready {
 			return fmt.Errorf("outbox batch %s: %w", ulid.ULID(b.ID), err)
+		}
+		if err != nil {
+			if err := g.dropForged(ctx, b); err != nil {
+				return fmt.Errorf("outbox batch %s: %w", ulid.ULID(b.ID), err)
+			}
+			continue
 		}
 		if err := g.tell(ctx, b, evs); err != nil {
 			return err
@@ -134,6 +142,28 @@ func (g *Gateway) drain(ctx context.Context) error {
 	}
 	return nil
 }
+
+// dropForged records a batch that this vault did not write, in its place. It is ignored, as its rows would be: one that
+// stood in the way of every start would be worth more to whoever wrote it.
+func (g *Gateway) dropForged(ctx context.Context, b store.Batch) error {
+	if err := g.tellForged(ctx, []string{ulid.ULID(b.ID).String()}); err != nil {
+		return err
+	}
+	return g.db.Logged(ctx, b.ID)
+}
+
+// waitsClear tells whether an event may be in a clear batch: losses, and the beginning of a vault. Whoever can write to
+// the database could tell others as easily, so none of those is believed from there.
+func waitsClear(e event.Event) bool {
+	switch e.(type) {
+	case event.GatewayStarted, event.VaultCreated, event.VaultRestored, event.VaultLocked, event.RunOrphaned, event.RunEnded, event.RunDenied,
+		event.RunRevoked, event.EpochEnded, event.GrantRevoked, event.ApprovalDenied:
+		return true
+	}
+	return false
+}
+
+var errForgedBatch = errors.New("a clear batch holds an event that is only ever sealed")
 
 func (g *Gateway) unpack(b store.Batch) ([]event.Event, error) {
 	body := b.Body
@@ -152,6 +182,9 @@ func (g *Gateway) unpack(b store.Batch) ([]event.Event, error) {
 		var err error
 		if evs[i], err = event.Decode(r); err != nil {
 			return nil, err
+		}
+		if !b.Sealed && !waitsClear(evs[i]) {
+			return nil, errForgedBatch
 		}
 	}
 	return evs, nil

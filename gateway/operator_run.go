@@ -292,7 +292,7 @@ func (g *Gateway) opActionResolve(r opRequest) (any, error) {
 		return nil, err
 	}
 	ev := event.ToolResolved{Action: row.ID, Resolution: a.Resolution, Operator: r.who}
-	if err := g.change(r.ctx, true, []event.Event{ev}, func(tx *store.Tx) error { return tx.Resolve(row.ID, row.Sealed) }); err != nil {
+	if err := g.change(r.ctx, false, []event.Event{ev}, func(tx *store.Tx) error { return tx.Resolve(row.ID, row.Sealed) }); err != nil {
 		return nil, err
 	}
 	g.acts.resolved(row.ID, a.Resolution)

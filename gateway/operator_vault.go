@@ -38,8 +38,11 @@ func (g *Gateway) opInit(r opRequest) (any, error) {
 	if fault := decode(r.args, &struct{}{}); fault != nil {
 		return nil, fault
 	}
-	if r.proof.Kind != "passphrase" || len(r.proof.Value) < minPassphrase {
+	if r.proof.Kind != "passphrase" {
 		return nil, api.Fail("proof_required", fmt.Sprintf("a new vault needs a passphrase of at least %d characters", minPassphrase))
+	}
+	if err := fitPassphrase([]byte(r.proof.Value)); err != nil {
+		return nil, err
 	}
 	return g.initialize(r.ctx, []byte(r.proof.Value))
 }

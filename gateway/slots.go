@@ -101,13 +101,14 @@ func (g *Gateway) opSlotRemove(r opRequest) (any, error) {
 		}
 	}
 	err := g.withSlotKey(r, func(proof vault.Key) error {
-		return g.changeSlots(r.ctx, r.who, func(ctx context.Context, also vault.Also) error {
+		err := g.changeSlots(r.ctx, r.who, func(ctx context.Context, also vault.Also) error {
 			return g.vault.RemoveSlot(ctx, a.ID, proof, also)
 		})
+		if err == nil && kind == vault.KeychainSlot { // in the same turn: the item may be the next slot's right after it
+			g.forgetKeychain(r.ctx)
+		}
+		return err
 	})
-	if err == nil && kind == vault.KeychainSlot {
-		g.forgetKeychain(r.ctx)
-	}
 	return struct{}{}, err
 }
 
