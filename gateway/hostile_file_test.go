@@ -94,3 +94,22 @@ func TestShallow(t *testing.T) {
 		}
 	}
 }
+
+// A password that begins with # is not what stands after it.
+func TestReadNetrcHash(t *testing.T) {
+	for _, file := range []string{
+		"machine a.example login ann password #secret0123\naccount work-0123",
+		"machine a.example login ann password\n#secret0123\naccount work-0123",
+	} {
+		got := readNetrc([]byte(file))
+		for _, v := range got.values {
+			t.Errorf("%q: %q was taken", file, v.value)
+		}
+		if len(got.refused) == 0 || strings.Contains(strings.Join(reasons(got), " "), "secret") {
+			t.Errorf("%q: %v", file, got.refused)
+		}
+	}
+	if got := readNetrc([]byte(`machine a.example login ann password "#secret0123"`)); len(got.values) != 1 || string(got.values[0].value) != "#secret0123" {
+		t.Errorf("in quotes: %v", got)
+	}
+}

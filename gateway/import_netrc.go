@@ -37,6 +37,11 @@ func readNetrc(b []byte) source {
 			t.skipMacro()
 			continue
 		}
+		if strings.HasPrefix(strings.TrimLeft(t.text, " \t\r\n"), "#") { // passed over, the word after it would be taken for the value
+			out.refuse("", line, "what follows begins with #, which some read as a comment; put it in double quotes")
+			now = nil
+			continue
+		}
 		value, _, ok := t.next()
 		switch {
 		case !ok:
