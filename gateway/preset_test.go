@@ -11,6 +11,7 @@ import (
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
 	"sallyport/gateway/presets"
+	"sallyport/httpexec"
 )
 
 // Every preset is complete: rules that parse, of one host and no other, over TLS, and a probe that only reads.
@@ -58,6 +59,28 @@ func TestPresets(t *testing.T) {
 	for _, want := range strings.Fields("github gitlab stripe slack openai anthropic aws cloudflare jira sentry datadog") {
 		if !names[want] {
 			t.Errorf("no preset %s", want)
+		}
+	}
+}
+
+// Slack posts a message by GET too: a call that changes something must not pass for a read.
+func TestSlackReadsByName(t *testing.T) {
+	a, err := fill(api.CredentialArgs{Preset: "slack"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compiledRules(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]bool{"GET chat.postMessage": false, "GET conversations.archive": false, "POST chat.postMessage": true, "GET conversations.history": true} {
+		method, name, _ := strings.Cut(line, " ")
+		q, err := httpexec.ParseRequest(httpexec.Input{URL: "https://slack.com/api/" + name, Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Match(q); (err == nil) != want {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
