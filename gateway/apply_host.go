@@ -65,8 +65,8 @@ func (d *draft) host(a api.HostArgs) error {
 // jump refuses a way that can't be gone: through a host that isn't stored, or back through the host itself.
 func (d *draft) jump(name, via string) error {
 	for hops := 1; via != ""; hops++ {
-		if via == name || hops >= maxHops {
-			return api.Fail("invalid_request", fmt.Sprintf("jump: the way to the host leads back to it, or has over %d hops", maxHops))
+		if via == name || hops >= sshexec.MaxHops {
+			return api.Fail("invalid_request", fmt.Sprintf("jump: the way to the host leads back to it, or has over %d hops", sshexec.MaxHops))
 		}
 		x, ok := d.snap.Host(via)
 		if !ok {

@@ -105,7 +105,7 @@ func (p *gitPipe) part() api.StreamPart {
 
 // serveGit joins the caller and the host. The bytes are not searched for secrets: a search holds back the end of what it
 // has seen, and git waits for it. So no credential that is ever shown to a host may serve git; keys sign here.
-func (g *Gateway) serveGit(ctx context.Context, p *plan, conn *sshexec.Conn, out *outcome) error {
+func (g *Gateway) serveGit(ctx context.Context, p *plan, conn *sshexec.Conn, out *outcome) {
 	pipe := p.host.pipe
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,14 +113,13 @@ func (g *Gateway) serveGit(ctx context.Context, p *plan, conn *sshexec.Conn, out
 		cancel() // the caller left before
 	}
 	defer context.AfterFunc(ctx, pipe.close)() // a caller that takes nothing must not hold up the call's end, nor a revocation
-	r, err := conn.Git(ctx, p.host.git, p.way.match, pipe.in, gitSide{pipe, &pipe.out}, gitSide{pipe, &pipe.errw})
+	r := conn.Git(ctx, p.host.git, p.way.match, pipe.in, gitSide{pipe, &pipe.out}, gitSide{pipe, &pipe.errw})
 	pipe.end()
 	out.hostSettled(r)
 	if r.Outcome == sshexec.Confirmed {
 		out.exit = &r.ExitStatus
 		out.result = encode(api.SSHResult{ExitStatus: r.ExitStatus})
 	}
-	return err
 }
 
 // git walks one request of git and answers when its host serves it, when it has ended, or as pending after the wait.

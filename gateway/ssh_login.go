@@ -54,9 +54,6 @@ func sshKinds() map[string]sshexec.AuthKind {
 
 func logsIn(kind string) bool { return sshKinds()[kind] != sshexec.AuthNone }
 
-// maxHops bounds a way, the host included.
-const maxHops = 4
-
 // login notes the way to a host: its own credential is the plan's, so that its grant and confirm mode count.
 func (p *plan) login(t *targets, h *sshHost) bool {
 	w, meta, why := t.wayTo(p.target, h, nil)
@@ -92,8 +89,8 @@ func (t *targets) wayTo(name string, h *sshHost, own *vault.Meta) (w way, meta v
 		if h.spec.Jump == "" {
 			return w, meta, ""
 		}
-		if len(w.logins) == maxHops {
-			return way{}, vault.Meta{}, fmt.Sprintf("the way to host %s has over %d hops", name, maxHops)
+		if len(w.logins) == sshexec.MaxHops {
+			return way{}, vault.Meta{}, fmt.Sprintf("the way to host %s has over %d hops", name, sshexec.MaxHops)
 		}
 		name = h.spec.Jump
 		if h, ok = t.hosts[name]; !ok {

@@ -47,7 +47,8 @@ func (g *Gateway) executeHost(c *call, p *plan, out *outcome) error {
 		case p.tool == api.ToolDownload:
 			return g.download(ctx, c, p, conn, set, out)
 		case p.tool == api.ToolGit:
-			return g.serveGit(ctx, p, conn, out)
+			g.serveGit(ctx, p, conn, out)
+			return nil
 		}
 		return g.runCommand(ctx, c, p, conn, set, out)
 	})
@@ -57,7 +58,8 @@ func (g *Gateway) runCommand(ctx context.Context, c *call, p *plan, conn *sshexe
 	stdout, stderr := &stream{}, &stream{}
 	g.acts.show(c.id, &streams{out: stdout, err: stderr})
 	ow, ew := set.Writer(stdout), set.Writer(stderr)
-	r, err := conn.Run(ctx, p.host.cmd, p.way.match, ow, ew)
+	r := conn.Run(ctx, p.host.cmd, p.way.match, ow, ew)
+	var err error
 	for _, w := range []*scrub.Writer{ow, ew} {
 		hits, werr := w.Close(r.Complete())
 		out.reflected += hits

@@ -87,7 +87,7 @@ func (s *sshd) runsTrue(b *testing.B) {
 	c := s.dial(b)
 	defer s.pool.Put(c)
 	m, cmd := s.match(b, "true")
-	if r, _ := c.Run(b.Context(), cmd, m, io.Discard, io.Discard); r.Outcome != sshexec.Confirmed {
+	if r := c.Run(b.Context(), cmd, m, io.Discard, io.Discard); r.Outcome != sshexec.Confirmed {
 		b.Fatalf("%+v", r)
 	}
 }

@@ -126,7 +126,8 @@ func (w wire) close() {
 	w.below.wait()
 }
 
-// refuseAll answers a connection's requests with no until it ends: a host has no business with us.
+// refuseAll answers a connection's requests with no until it ends: a host has no business with us, so no forwarded agent,
+// X11 or port.
 func refuseAll(conn ssh.Conn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	done := make(chan struct{})
 	go func() {

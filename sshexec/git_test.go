@@ -58,8 +58,8 @@ func gitSSH(args []string) int {
 		return 3
 	}
 	defer pool.Put(conn)
-	r, err := conn.Git(ctx, g, m, os.Stdin, os.Stdout, os.Stderr)
-	if err != nil || r.Outcome != sshexec.Confirmed || r.ExitStatus != 0 {
+	r := conn.Git(ctx, g, m, os.Stdin, os.Stdout, os.Stderr)
+	if r.Outcome != sshexec.Confirmed || r.ExitStatus != 0 {
 		fmt.Fprintf(os.Stderr, "ended: %s %d %s\n", r.Outcome, r.ExitStatus, r.Detail)
 		return 1
 	}

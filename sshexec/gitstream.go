@@ -17,18 +17,18 @@ import (
 // either ends. in is closed at the end. Of a push, the list of ref updates is read and held against the rules before any
 // of it is forwarded: one forbidden ref refuses the whole, and the Result's outcome is Denied. Whether an update is
 // forced can't be seen there: that only the host can refuse.
-func (c *Conn) Git(ctx context.Context, g Git, m Match, in io.ReadCloser, out, errw io.Writer) (Result, error) {
+func (c *Conn) Git(ctx context.Context, g Git, m Match, in io.ReadCloser, out, errw io.Writer) Result {
 	defer in.Close()
 	switch {
 	case c.l == nil:
-		return Result{Outcome: NotSent, Reason: "dial_failed", Detail: "the connection was given back"}, nil
+		return givenBack()
 	case m.git == nil || m.line != string(g.Canonical()):
-		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another request"}, nil
+		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another request"}
 	}
 	if c.s == nil {
 		var err error
 		if c.s, err = c.l.open(ctx); err != nil {
-			return notSent(ctx, "the host opens no session"), nil
+			return notSent(ctx, "the host opens no session")
 		}
 	}
 	if g.in.Protocol != "" { // hosts that don't know it speak version 0
@@ -38,7 +38,7 @@ func (c *Conn) Git(ctx context.Context, g Git, m Match, in io.ReadCloser, out, e
 	}
 	s, r, ok := c.begin(ctx, "exec", g.line())
 	if !ok {
-		return r, nil
+		return r
 	}
 	ctx, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
@@ -62,12 +62,12 @@ func (c *Conn) Git(ctx context.Context, g Git, m Match, in io.ReadCloser, out, e
 		pass(ctx, s.ch, src)
 	}, out, errw, nil)
 	if rule := refused.Load(); rule != nil {
-		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push touches a ref that the rule " + strconv.Quote(rule.String()) + " keeps; nothing of it was forwarded"}, nil
+		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push touches a ref that the rule " + strconv.Quote(rule.String()) + " keeps; nothing of it was forwarded"}
 	}
 	if context.Cause(ctx) == errRefs {
-		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push's list of refs can't be read (signed pushes are not served); nothing of it was forwarded"}, nil
+		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push's list of refs can't be read (signed pushes are not served); nothing of it was forwarded"}
 	}
-	return r, nil
+	return r
 }
 
 var errRefs = errors.New("refused refs")

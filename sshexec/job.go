@@ -56,7 +56,6 @@ type Job struct {
 	Cancel     bool // somebody asked for its end
 	Complete   bool // both outputs have reached their end; what the command left behind may hold them open
 	Truncated  bool // output past 1 MiB was dropped on the host
-	Out, Err   int64
 	// Proof is set by CancelJob alone: no process of the job lives (by state, start time and boot id; those that left its
 	// session are found by a mark in their environment). Without it the job may go on.
 	Proof  bool
@@ -71,7 +70,7 @@ func (c *Conn) StartJob(ctx context.Context, id string, cmd Command, m Match) (R
 	case !jobID(id):
 		return Result{}, fmt.Errorf("start job: id %q is not made of letters and digits", id)
 	case c.l == nil:
-		return Result{Outcome: NotSent, Reason: "dial_failed", Detail: "the connection was given back"}, nil
+		return givenBack(), nil
 	case !m.covers(cmd, c.shell) || cmd.argv == nil:
 		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another command or login shell"}, nil
 	}
@@ -133,8 +132,7 @@ func parseStatus(w []string) (j Job, x, z int64, ok bool) {
 		}
 		n[i] = v
 	}
-	j = Job{Cancel: w[2] == "1", Complete: w[3] == "1", Out: min(n[0], jobOutputLimit), Err: min(n[1], jobOutputLimit)}
-	j.Truncated = n[0] > jobOutputLimit || n[1] > jobOutputLimit
+	j = Job{Cancel: w[2] == "1", Complete: w[3] == "1", Truncated: n[0] > jobOutputLimit || n[1] > jobOutputLimit}
 	switch w[0] {
 	case "none":
 		j.State = JobNone

@@ -92,7 +92,7 @@ func TestKeyIsLetGo(t *testing.T) {
 	// A conservatively scanned frame may hold it for a cycle; what the connection holds stays.
 	waitFor(t, "the key to leave the memory", func() bool { return !inHeap(t, seed) })
 	m, cmd := b.match(t, "true")
-	if r, _ := c.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
+	if r := c.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
 		t.Errorf("the connection did not live: %+v", r)
 	}
 	_ = k

@@ -66,13 +66,7 @@ func (g *group) wait() {
 // serve starts what a live connection needs. gone is called when it has ended.
 func (l *link) serve(every time.Duration, gone func()) {
 	stop := make(chan struct{})
-	l.work.run(func() { ssh.DiscardRequests(l.w.reqs) })
-	l.work.run(func() {
-		// A host has no business with us: no forwarded agent, X11 or port.
-		for c := range l.w.chans {
-			_ = c.Reject(ssh.Prohibited, "no channels")
-		}
-	})
+	l.work.run(func() { refuseAll(l.w.conn, l.w.chans, l.w.reqs) })
 	l.work.run(func() { l.keepAlive(every, stop) })
 	go func() {
 		_ = l.w.conn.Wait()

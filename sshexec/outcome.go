@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// Outcome says what is known about a command, and no more.
+// Outcome says what is known about what was asked, and no more.
 type Outcome uint8
 
 const (
 	SentUnconfirmed Outcome = iota // zero: it may have run; no exit-status, no exit-signal
 	Denied                         // refused here, nothing was asked of the host
 	NotSent                        // provably no byte of the request left
-	Confirmed                      // an exit-status came, whatever its value
-	FailedRemote                   // exit-signal, or the host refused the request
+	Confirmed                      // an exit-status came, whatever its value; of a transfer: all of it was done
+	FailedRemote                   // exit-signal, or the host refused the request or a step of it
 	Accepted                       // a job was started, or one of this id had been
 )
 
@@ -34,7 +34,7 @@ func (o Outcome) String() string {
 	return "sent_unconfirmed"
 }
 
-// Result is everything known about one command after Run.
+// Result is all that is known of a command, job start, transfer or git request once the call for it has returned.
 type Result struct {
 	Outcome    Outcome
 	ExitStatus int    // only with Confirmed
@@ -44,9 +44,9 @@ type Result struct {
 	Sent       bool   // the exec request may have left
 	Ended      bool   // both output streams reached their end
 
-	// Reason is one word: for Denied "rule_mismatch", for NotSent "dial_failed" or
-	// "deadline", else "deadline", "cancelled", "output_limit", "connection_lost", "no_exit_status",
-	// "exec_refused", "exit_signal". Empty with Confirmed.
+	// Reason is one word: for Denied "rule_mismatch" or "invalid_request", for NotSent "dial_failed" or "deadline", else
+	// "deadline", "cancelled", "output_limit", "connection_lost", "no_exit_status", "exec_refused", "exit_signal",
+	// "transfer_refused", "upload_incomplete", "download_incomplete". Empty with Confirmed and Accepted.
 	Reason string
 	Detail string // a sentence of ours, never text from the host
 }

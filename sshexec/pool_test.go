@@ -73,14 +73,14 @@ func TestDrop(t *testing.T) {
 	}
 	wg.Wait()
 	m, cmd := b.match(t, "true")
-	if r, _ := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.NotSent {
+	if r := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.NotSent {
 		t.Errorf("on a dropped connection: %+v", r)
 	}
 	b.pool.Put(held)
 	waitFor(t, "one connection less", func() bool { return b.host.Open() == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
-	if r, _ := kept.Run(ctx, cmd, m, nil, nil); !r.Sent {
+	if r := kept.Run(ctx, cmd, m, nil, nil); !r.Sent {
 		t.Errorf("other run's connection: %+v", r)
 	}
 	b.pool.Put(kept)
@@ -201,7 +201,7 @@ func TestIdleAndLife(t *testing.T) {
 	held := b.dial(t)
 	time.Sleep(40 * time.Millisecond) // longer than Idle: a place in use is not idle
 	m, cmd := b.match(t, "echo", "x")
-	if r, _ := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
+	if r := held.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
 		t.Errorf("%+v", r)
 	}
 	b.pool.Put(held)
@@ -300,7 +300,7 @@ func TestCancelOnAFrozenNetwork(t *testing.T) {
 	cmd := command(t, sshexec.Input{Argv: []string{"run"}, Stdin: make([]byte, 8<<20)})
 	m, _ := b.rules.Match(cmd)
 	var began time.Time
-	r, _ := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
+	r := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
 		began = time.Now()
 		freeze()
 		cancel()

@@ -26,17 +26,22 @@ const (
 // request begins after Run has returned. When ctx ends later the command is
 // signalled (TERM, then KILL), the channel closed, and what is known reported; a
 // host that does not answer the request or the close loses the connection, within
-// a second in all. The error is always nil today; it is kept for faults of our own.
-func (c *Conn) Run(ctx context.Context, cmd Command, m Match, out, errw io.Writer) (Result, error) {
+// a second in all.
+func (c *Conn) Run(ctx context.Context, cmd Command, m Match, out, errw io.Writer) Result {
 	if c.l == nil {
-		return Result{Outcome: NotSent, Reason: "dial_failed", Detail: "the connection was given back"}, nil
+		return givenBack()
 	}
 	if !m.covers(cmd, c.shell) {
-		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another command or login shell"}, nil
+		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another command or login shell"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmd.Timeout())
 	defer cancel()
-	return c.exec(ctx, cmd.line, cmd.stdin, out, errw), nil
+	return c.exec(ctx, cmd.line, cmd.stdin, out, errw)
+}
+
+// givenBack is the answer of a Conn after Put.
+func givenBack() Result {
+	return Result{Outcome: NotSent, Reason: "dial_failed", Detail: "the connection was given back"}
 }
 
 func (c *Conn) exec(ctx context.Context, line string, stdin []byte, out, errw io.Writer) Result {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"sync/atomic"
 
 	"github.com/pkg/sftp"
 )
@@ -17,14 +16,11 @@ import (
 // A file in the account's reach is written beside its place and moved there whole, or read from its place. On the way
 // there and at its end no symbolic link is followed: what the rule names is what is touched.
 
-// progressed is called with the bytes done so far; nil: nobody asks.
-type progressed = func(done int64)
-
 // Put writes the file of t, which m must cover, reading exactly t.Size bytes of from. Until the last step, a rename, the
 // path on the host is unchanged; what a cut left beside it is taken up again only where its bytes are those of from.
 // Confirmed says that the file is there with its mode, synced where the host can; SentUnconfirmed that the rename may
-// have happened. The error is one of reading from.
-func (c *Conn) Put(ctx context.Context, t Transfer, m Match, from io.ReaderAt, progress progressed) (Result, error) {
+// have happened. progress is called with the bytes done so far; nil: nobody asks. The error is one of reading from.
+func (c *Conn) Put(ctx context.Context, t Transfer, m Match, from io.ReaderAt, progress func(done int64)) (Result, error) {
 	if r, bad := c.transferable(t, m, Upload); bad {
 		return r, nil
 	}
@@ -59,8 +55,9 @@ func (c *Conn) Put(ctx context.Context, t Transfer, m Match, from io.ReaderAt, p
 	return Result{Outcome: Confirmed, Sent: true, Ended: true}, nil
 }
 
-// Get reads the file of t, which m must cover, into w. Confirmed says that all of it was read.
-func (c *Conn) Get(ctx context.Context, t Transfer, m Match, w io.Writer, progress progressed) (Result, error) {
+// Get reads the file of t, which m must cover, into w. Confirmed says that all of it was read; progress is that of
+// Put. The error is one of w.
+func (c *Conn) Get(ctx context.Context, t Transfer, m Match, w io.Writer, progress func(done int64)) (Result, error) {
 	if r, bad := c.transferable(t, m, Download); bad {
 		return r, nil
 	}
@@ -96,7 +93,7 @@ const unchanged = "the file on the host is unchanged"
 func (c *Conn) transferable(t Transfer, m Match, way Way) (Result, bool) {
 	switch {
 	case c.l == nil:
-		return Result{Outcome: NotSent, Reason: "dial_failed", Detail: "the connection was given back"}, true
+		return givenBack(), true
 	case t.in.Way != way || m.rule == "" || m.line != string(t.Canonical()):
 		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another transfer"}, true
 	}
@@ -246,15 +243,16 @@ func (x *transfer) failed(err error, what string) Result {
 // counted tells how far a reader has come, and keeps its error apart from the host's.
 type counted struct {
 	r        io.Reader
-	done     atomic.Int64
-	progress progressed
+	done     int64
+	progress func(done int64)
 	err      error
 }
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
-	if done := c.done.Add(int64(n)); n > 0 && c.progress != nil {
-		c.progress(done)
+	c.done += int64(n)
+	if n > 0 && c.progress != nil {
+		c.progress(c.done)
 	}
 	if err != nil && err != io.EOF {
 		c.err = err
@@ -271,7 +269,7 @@ func (c *counted) skip(n int64) error {
 type countedWriter struct {
 	w        io.Writer
 	done     int64
-	progress progressed
+	progress func(done int64)
 	err      error
 }
 

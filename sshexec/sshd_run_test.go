@@ -128,7 +128,7 @@ func TestSSHDRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		var began time.Time
-		r, _ := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
+		r := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
 			began = time.Now()
 			cancel()
 			return len(p), nil
@@ -163,7 +163,7 @@ func TestSSHDRun(t *testing.T) {
 		}
 		// The same place serves again after the proof.
 		m, cmd := s.match(t, "true")
-		if r, _ := c.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
+		if r := c.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -271,7 +271,7 @@ func TestSSHDLoginShells(t *testing.T) {
 			t.Fatal(err)
 		}
 		var pid string
-		r, _ := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
+		r := c.Run(ctx, cmd, m, writerFunc(func(p []byte) (int, error) {
 			pid += string(p)
 			cancel()
 			return len(p), nil

@@ -17,8 +17,8 @@ type Target struct {
 	Via          *Target  // its jump host; nil: dialled directly
 }
 
-// maxHops bounds a chain of jump hosts, the target included.
-const maxHops = 4
+// MaxHops bounds a chain of jump hosts, the target included.
+const MaxHops = 4
 
 // Check refuses a target that Dial could not use. Every error is a
 // *RequestError invalid_request.
@@ -50,8 +50,8 @@ func (t Target) plan() (dialPlan, error) {
 	}
 	hops := 1
 	for v := t.Via; v != nil; v = v.Via {
-		if hops++; hops > maxHops {
-			return dialPlan{}, invalid("target: over %d hops", maxHops)
+		if hops++; hops > MaxHops {
+			return dialPlan{}, invalid("target: over %d hops", MaxHops)
 		}
 	}
 	d.pins, err = parsePins(t.HostKeys)

@@ -66,9 +66,6 @@ func checkRemotePath(p string) error {
 // Path on the host.
 func (t Transfer) Path() string { return t.in.Path }
 
-// Way of the transfer; zero for the zero Transfer.
-func (t Transfer) Way() Way { return t.in.Way }
-
 // Mode is an upload's permission bits.
 func (t Transfer) Mode() uint32 { return t.in.Mode }
 

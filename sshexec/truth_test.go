@@ -70,7 +70,7 @@ func TestTruthUnderFire(t *testing.T) {
 				var out bytes.Buffer
 				if err == nil {
 					m, cmd := b.match(t, "echo", id)
-					r, _ = c.Run(ctx, cmd, m, &out, nil)
+					r = c.Run(ctx, cmd, m, &out, nil)
 					b.pool.Put(c)
 				}
 				cancel()
