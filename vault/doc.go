@@ -4,7 +4,8 @@
 // # Keys
 //
 // The DEK is 32 random bytes, made at creation and at each rekey. It lies only
-// inside slots (and, once replaced, in the sealed row of past keys): each slot row is one age file, either to one scrypt passphrase or to one hybrid
+// inside slots (and, once replaced, in the sealed row of past keys): each slot
+// row is one age file, either to one scrypt passphrase or to one hybrid
 // post-quantum recipient, whose plaintext is
 //
 //	"spslot1\n" | DEK (32) | vault id (16) | slot id (16) | generation (8, big endian)
