@@ -65,6 +65,9 @@ func (a *agentConn) askJob(ctx context.Context, method, verb string, act api.Act
 		a.g.complain("identify", err)
 		return api.Response{Error: a.denied(ctx, who, method, act.Tool, a.unidentified(err))}
 	}
+	if who.run == nil || who.run.id != act.AgentRun { // identified anew, it may be another run's by now
+		return api.Response{Error: a.denied(ctx, who, method, act.Tool, api.Fail("action_unknown", ""))}
+	}
 	act = a.g.askJob(ctx, who, verb, act, max(wait, leastAsk))
 	return api.Response{Action: &act}
 }

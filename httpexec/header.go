@@ -40,7 +40,7 @@ func parseHeaders(m map[string]string) ([]pair, error) {
 
 // refusedHeader refuses names that no rule can allow.
 func refusedHeader(name string) error {
-	n := strings.ToLower(strings.TrimSpace(name))
+	n := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-") // CGI and WSGI make one of both
 	why := ""
 	switch {
 	case n == "authorization" || n == "cookie" || n == "cookie2" || strings.HasPrefix(n, "proxy-"):

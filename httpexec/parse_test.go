@@ -212,7 +212,7 @@ func TestHostileHeaders(t *testing.T) {
 		}
 	})
 	hostile(t, "H15", func(t *testing.T) {
-		for _, n := range []string{"X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "X-Forwarded-Host", "x-forwarded-for", "Forwarded",
+		for _, n := range []string{"X-HTTP-Method-Override", "X_HTTP_Method_Override", "x_forwarded_for", "x-http-method", "X-Method-Override", "X-Forwarded-Host", "x-forwarded-for", "Forwarded",
 			"Host", "Connection", "TE", "Trailer", "Transfer-Encoding", "Content-Length", "Upgrade", "Expect", "Range", "Accept-Encoding", "Keep-Alive", "Proxy-Connection"} {
 			wantError(t, header(n, value), "header_refused", n)
 		}
