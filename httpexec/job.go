@@ -245,10 +245,16 @@ func (j jobRules) locationID(q Request, location string) string {
 	if err != nil || location == "" {
 		return ""
 	}
-	u, err := base.Parse(location)
+	u, err := url.Parse(location)
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return ""
 	}
+	for _, s := range strings.Split(u.Path, "/") {
+		if s == "." || s == ".." {
+			return "" // where that leads is the service's to say, not ours to guess
+		}
+	}
+	u = base.ResolveReference(u)
 	if at, err := originOf(u); err != nil || at != q.origin {
 		return ""
 	}
