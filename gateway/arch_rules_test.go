@@ -127,7 +127,7 @@ func rules() []rule {
 		// Whoever wants age for a test of his own opens with it what vault wrote: gateway/store holds both together.
 		only("filippo.io/age", "vault auditlog", "gateway/store", "two places seal: nobody else needs a key"),
 		only("golang.org/x/crypto/ssh", "sshexec sshexec/sshtest", "", "one place speaks SSH"),
-		only("github.com/pkg/sftp", "sshexec", "", "one place speaks SSH, file transfers too"),
+		only("github.com/pkg/sftp", "sshexec", "gateway", "one place speaks SSH, file transfers too"),
 		only("github.com/mattn/go-sqlite3", "gateway/store", "", "one place owns the database"),
 		only("database/sql", "gateway/store", "", "one owner of *sql.DB"),
 		only("github.com/pressly/goose/v3", "gateway/store", "", "the owner of the database moves it forward"),

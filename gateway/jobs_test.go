@@ -21,6 +21,13 @@ type jobHost struct {
 	state map[string]string
 }
 
+// will name the next job.
+func (h *jobHost) will(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next = id
+}
+
 func newJobHost(t *testing.T) *jobHost {
 	h := &jobHost{state: map[string]string{}}
 	h.upstream = newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
@@ -91,7 +98,7 @@ func TestRemoteJob(t *testing.T) {
 	a := r.agent()
 	start := func(id string) *api.Action {
 		t.Helper()
-		h.next = id
+		h.will(id)
 		q := call0(h.URL+"/jobs", "POST")
 		q.IdempotencyKey = "start " + id
 		res := a.ask("call", q)
@@ -195,7 +202,7 @@ func TestOperatorsCallAndLock(t *testing.T) {
 	defer stop()
 	go r.approveAll(ctx, "run")
 	a := r.agent()
-	h.next = "j1"
+	h.will("j1")
 	act := a.ask("call", call0(h.URL+"/jobs", "POST")).Action
 	h.mu.Lock() // the host answers nobody
 	shown := make(chan api.Action, 1)
