@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // patience bounds every wait of these tests; nothing here is measured.
@@ -86,6 +87,7 @@ func TestScripts(t *testing.T) {
 // build makes both programs: sp without cgo, spd with it.
 func build(t *testing.T) string {
 	t.Helper()
+	unix.Umask(0o022) // home.Prepare narrows it for the whole process, and others read what is made here
 	dir, err := os.MkdirTemp("", "sp-bin")
 	if err != nil {
 		t.Fatal(err)
