@@ -217,6 +217,8 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 					}
 				}
 			}
+		} else if strings.Contains(j.Detail, "may be the job's") && len(alive(mark)) == 0 {
+			t.Logf("%s: another test of this machine left something that may be the job's", name)
 		} else if !j.Proof || !j.Cancel || j.State == sshexec.JobRunning {
 			t.Errorf("%s: %+v, alive %q", name, j, alive(mark))
 		}
