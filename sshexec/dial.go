@@ -153,14 +153,7 @@ func (t Target) handshake(ctx context.Context, a Auth, find lookup) (wire, error
 		return wire{}, err
 	}
 	defer o.forget()
-	var tcp net.Conn
-	var below *tunnel
-	if t.Via == nil {
-		tcp, err = d.connect(ctx, find)
-	} else {
-		below, err = t.through(ctx, a, d, find)
-		tcp = below
-	}
+	tcp, below, err := t.reach(ctx, a, d, find)
 	if err != nil {
 		return wire{}, err
 	}

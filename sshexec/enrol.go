@@ -43,15 +43,7 @@ func Enrol(ctx context.Context, t Target, a Auth) ([]string, error) {
 
 // show gets the host's key of one type, nil if it has none, and the address asked.
 func (t Target) show(ctx context.Context, a Auth, d dialPlan, keyType string) (ssh.PublicKey, string, error) {
-	var tcp net.Conn
-	var below *tunnel
-	var err error
-	if t.Via == nil {
-		tcp, err = d.connect(ctx, systemLookup)
-	} else {
-		below, err = t.through(ctx, a, d, systemLookup)
-		tcp = below
-	}
+	tcp, below, err := t.reach(ctx, a, d, systemLookup)
 	if err != nil {
 		return nil, "", err
 	}

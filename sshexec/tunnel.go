@@ -21,6 +21,19 @@ type tunnel struct {
 	done chan struct{} // closed when no goroutine of the hop is left
 }
 
+// reach opens t's address: directly, or through its jump host, which is then what lies below.
+func (t Target) reach(ctx context.Context, a Auth, d dialPlan, find lookup) (net.Conn, *tunnel, error) {
+	if t.Via == nil {
+		c, err := d.connect(ctx, find)
+		return c, nil, err
+	}
+	below, err := t.through(ctx, a, d, find)
+	if err != nil {
+		return nil, nil, err
+	}
+	return below, below, nil
+}
+
 // through opens t's address from its jump host. A name is resolved there, so only a literal address can be checked here:
 // the operator who stored the target answers for its name.
 func (t Target) through(ctx context.Context, a Auth, d dialPlan, find lookup) (*tunnel, error) {

@@ -50,8 +50,12 @@ func (a *app) actionList() *cobra.Command {
 }
 
 func (a *app) actionShow() *cobra.Command {
+	return a.onAction(&cobra.Command{Use: "show ID", Short: "Show one action", Args: exactly("ID")}, api.PathActionShow)
+}
+
+// onAction makes cmd send its one id to path, and show the action that comes back.
+func (a *app) onAction(cmd *cobra.Command, path string) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{Use: "show ID", Short: "Show one action", Args: exactly("ID")}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		id, err := a.actionID(cmd.Context(), words[0])
@@ -59,7 +63,7 @@ func (a *app) actionShow() *cobra.Command {
 			return err
 		}
 		var x api.Action
-		if err := a.do(cmd.Context(), api.PathActionShow, nil, api.IDArgs{ID: id}, nil, &x); err != nil {
+		if err := a.do(cmd.Context(), path, nil, api.IDArgs{ID: id}, nil, &x); err != nil {
 			return err
 		}
 		if asJSON {

@@ -7,8 +7,7 @@ import (
 )
 
 func (a *app) actionCancel() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.onAction(&cobra.Command{
 		Use:   "cancel ID",
 		Short: "Call one action back",
 		Long: `Call one action back. What waits for its card or has not been sent is dropped; what was
@@ -16,22 +15,5 @@ sent is stopped as far as it can be, and may have taken effect all the same: the
 says what is known. The remote job of an accepted action is asked to stop, by the request
 that the credential's rules name. Of any other action that has ended nothing changes.`,
 		Args: exactly("ID"),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		id, err := a.actionID(cmd.Context(), words[0])
-		if err != nil {
-			return err
-		}
-		var x api.Action
-		if err := a.do(cmd.Context(), api.PathActionCancel, nil, api.IDArgs{ID: id}, nil, &x); err != nil {
-			return err
-		}
-		if asJSON {
-			return a.document(x)
-		}
-		a.showAction(x)
-		return nil
-	}
-	return cmd
+	}, api.PathActionCancel)
 }
