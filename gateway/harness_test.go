@@ -336,3 +336,10 @@ func long(short, full int) int {
 	}
 	return short
 }
+
+// parse is parseWith for a caller that sent no bytes before.
+func parse(r api.ActionRequest) parsed {
+	return parseWith(r, func(string) ([]byte, *api.Error) {
+		return nil, api.Fail("invalid_request", "bodyRef: no blob was sent")
+	})
+}

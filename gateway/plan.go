@@ -48,14 +48,8 @@ type plan struct {
 	effectKey string // credential, method, path: what an unresolved write makes ask
 }
 
-// parse reads a call strictly, with no vault and no I/O. A fault stays in the value: it is denied on rung 0 like any other.
-func parse(r api.ActionRequest) parsed {
-	return parseWith(r, func(string) ([]byte, *api.Error) {
-		return nil, api.Fail("invalid_request", "bodyRef: no blob was sent")
-	})
-}
-
-// parseWith is parse for a caller that may have sent bytes before: blob gives those of a reference, once.
+// parseWith reads a call strictly, with no vault; blob gives the bytes that the caller sent before under a reference, once.
+// A fault stays in the value: it is denied on rung 0 like any other.
 func parseWith(r api.ActionRequest, blob func(ref string) ([]byte, *api.Error)) parsed {
 	q := parsed{tool: r.Tool, key: r.IdempotencyKey, reason: escape(r.Reason, reasonLimit)}
 	switch {
