@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -133,8 +132,8 @@ func readFile(dir, id string, k keptFile, offset int64, length int) (part []byte
 			size = k.Size - n*fileChunk
 		}
 		b := box[:size+gcmTag]
-		if _, err := f.ReadAt(b, n*(fileChunk+gcmTag)); err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, err
+		if got, err := f.ReadAt(b, n*(fileChunk+gcmTag)); got < len(b) { // what the box before left in b is no part of this one
+			return nil, false, fmt.Errorf("file of %s: box %d is cut: %w", id, n, err)
 		}
 		plain, err := aead.Open(b[:0], fileNonce(n, n == final), b, nil)
 		if err != nil {
