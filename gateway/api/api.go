@@ -29,12 +29,15 @@ type Request struct {
 	Params jsontext.Value `json:"params,omitzero"`
 }
 
-// Response is one line to an agent: exactly one of Action, Result and Error is set.
+// Response is one line to an agent: exactly one of Action, Result, Error, Forward and Push is set. Forward is the one answer
+// that another one follows with the same id; a Push has none. Both are for wrappers alone (server.go).
 type Response struct {
-	ID     string         `json:"id"`
-	Action *Action        `json:"action,omitempty"`
-	Result jsontext.Value `json:"result,omitzero"` // omitempty would drop an empty list
-	Error  *Error         `json:"error,omitempty"`
+	ID      string         `json:"id"`
+	Action  *Action        `json:"action,omitempty"`
+	Result  jsontext.Value `json:"result,omitzero"` // omitempty would drop an empty list
+	Error   *Error         `json:"error,omitempty"`
+	Forward *Forward       `json:"forward,omitempty"`
+	Push    *Push          `json:"push,omitempty"`
 }
 
 // Methods of the agents' door. No operator verb is among them: one is an unknown method there.
@@ -61,9 +64,14 @@ const (
 )
 
 // ActionRequest are the params of a call. WaitSeconds (0..WaitLimit) is how long to wait before answering "pending"; zero means WaitLimit.
+// A wrapper's call of its child's tool has ExecutionEpoch and Params in place of Tool and Args, and is answered when it has ended:
+// no wait makes it pending.
 type ActionRequest struct {
-	Tool           string         `json:"tool"`
-	Args           jsontext.Value `json:"args"`
+	Tool           string         `json:"tool,omitempty"`
+	Args           jsontext.Value `json:"args,omitzero"`
+	ExecutionEpoch string         `json:"executionEpoch,omitempty"` // the child's, of server.started
+	Params         jsontext.Value `json:"params,omitzero"`          // of the host's tools/call, byte for byte
+	RequestID      string         `json:"requestId,omitempty"`      // the host's id as it wrote it, at most 128 bytes; for the log
 	IdempotencyKey string         `json:"idempotencyKey,omitempty"`
 	Reason         string         `json:"reason,omitempty"` // why the agent wants it: its own words, shown on the card as such
 	WaitSeconds    int            `json:"waitSeconds,omitzero"`
