@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"sallyport/sshexec"
@@ -268,11 +269,11 @@ func TestSSHDJobCut(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := b.dial(t)
-		started := make(chan struct{})
-		go func() { <-started; b.drop() }()
-		close(started)
+		var cut sync.WaitGroup
+		cut.Go(b.drop)
 		r, err := c.StartJob(ctx, id, cmd, m)
 		cancel()
+		cut.Wait() // a later cut would hit who asks for the job
 		b.pool.Put(c)
 		if err != nil {
 			t.Fatal(err)

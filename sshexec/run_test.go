@@ -280,7 +280,7 @@ func TestCancelBeforeTheAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for end := time.Now().Add(20 * time.Second); len(b.host.Commands()) == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(2 * time.Minute); len(b.host.Commands()) == 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -360,7 +360,7 @@ func TestStdinUnread(t *testing.T) {
 
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
