@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,8 +83,7 @@ func dialPath(ctx context.Context, path string) (net.Conn, error) {
 
 // dialUnix connects and asks the kernel whose process listens: it must be uid's.
 func dialUnix(ctx context.Context, addr string, want int) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", addr)
+	conn, err := connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +96,27 @@ func dialUnix(ctx context.Context, addr string, want int) (net.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// queueWait bounds the wait for a place in a listener's queue.
+const queueWait = 20 * time.Second
+
+// connect waits while the listener's queue is full. Linux then refuses a connection with EAGAIN instead of letting it wait
+// (unix(7)), and whoever floods a door must not shut it for others.
+func connect(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	end := time.Now().Add(queueWait)
+	for {
+		conn, err := d.DialContext(ctx, "unix", addr)
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(end) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // absent says that nothing listens there.
