@@ -38,7 +38,7 @@ func TestOperatorsDoorIsBounded(t *testing.T) {
 	}
 	// Those beyond the places have been closed, the oldest of them.
 	for i, c := range silent[:2*operatorConns] {
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.SetReadDeadline(time.Now().Add(60 * time.Second))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d of %d is still open: %v", i, len(silent), err)
 		}

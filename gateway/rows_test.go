@@ -32,7 +32,7 @@ func (r *rig) busy() (free func()) {
 // until waits for something that another goroutine is about to do.
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
+	for end := time.Now().Add(60 * time.Second); !is(); runtime.Gosched() {
 		if time.Now().After(end) {
 			r.t.Fatalf("%s: not yet", what)
 		}

@@ -40,7 +40,7 @@ func sendAs(t testing.TB, c *Client, s Spec, value string, in Input, keep Keeper
 	if err := s.Check([]byte(value)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	var body bytes.Buffer
 	r, err := c.Do(ctx, ctx, q, match(t, rules(t, s), q), Injection{Credential: "cred", Version: 1, Secret: []byte(value), Keep: keep}, &body)

@@ -113,7 +113,7 @@ func TestNoDoubleSend(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 				if r.IntN(25) == 0 { // and some are taken back in the middle
 					time.AfterFunc(time.Duration(r.IntN(2000))*time.Microsecond, cancel)
 				}

@@ -93,7 +93,7 @@ func wantError(t *testing.T, err error, code, word string) {
 // call sends in under spec, whose one rule is widened to the URL's origin.
 func call(t testing.TB, c *Client, s Spec, in Input) (Result, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	return callCtx(t, ctx, ctx, c, s, in)
 }

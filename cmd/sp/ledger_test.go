@@ -162,7 +162,7 @@ func (w *world) init() {
 func (w *world) operator(path string, args, out any) error {
 	c := client.Operator(w.home)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	return c.Do(ctx, path, &api.Proof{Kind: "passphrase", Value: passphrase}, args, nil, out)
 }

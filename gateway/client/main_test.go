@@ -164,7 +164,7 @@ func listen(t *testing.T, dir string) *net.UnixListener {
 
 func accept(t *testing.T, l *net.UnixListener) *gate {
 	t.Helper()
-	l.SetDeadline(time.Now().Add(10 * time.Second))
+	l.SetDeadline(time.Now().Add(60 * time.Second))
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func want(t *testing.T, err error, c string) {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

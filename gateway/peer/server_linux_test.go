@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait of these tests; nothing waits for it to pass.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // server is a listener in a folder of its own.
 type server struct {

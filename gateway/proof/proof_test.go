@@ -315,7 +315,7 @@ func TestPanicGivesTheTurnBack(t *testing.T) {
 		}()
 		p.Verify(t.Context(), pass(right), "p", nil)
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if err := p.Guard(ctx, func() error { return nil }); err != nil {
 		t.Fatal(err)
