@@ -62,11 +62,12 @@ var arrows = map[string]to{
 		why:   "the one place that translates between the leaves; the database's files come through store alone",
 	},
 
-	"cmd/internal/mcpshim":         {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv", why: "the shim is a client of the agents' door"},
-	"cmd/internal/mcpshim/calmenv": {why: "it runs before every other package of the shim"},
-	"cmd/internal/confine":         {why: "what starts an agent knows the kernel, and nothing of ours"},
-	"cmd/internal/service":         {why: "files for service managers, and who is served"},
-	"cmd/internal/cli":             {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/confine cmd/internal/service", why: "sp has no way to a vault"},
+	"cmd/internal/mcpshim":          {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv cmd/internal/mcpshim/jsonline", why: "the shim is a client of the agents' door"},
+	"cmd/internal/mcpshim/jsonline": {why: "lines of JSON-RPC, whoever reads them"},
+	"cmd/internal/mcpshim/calmenv":  {why: "it runs before every other package of the shim"},
+	"cmd/internal/confine":          {why: "what starts an agent knows the kernel, and nothing of ours"},
+	"cmd/internal/service":          {why: "files for service managers, and who is served"},
+	"cmd/internal/cli":              {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/confine cmd/internal/service", why: "sp has no way to a vault"},
 	"cmd/internal/demo": {
 		may:   "auditlog auditlog/event gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest",
 		tests: "cmd/internal/cli",

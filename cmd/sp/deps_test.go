@@ -26,19 +26,20 @@ func run(t *testing.T, name string, args ...string) string {
 // no vault, no database, no executor, and of ours only what is listed here.
 func TestDependencies(t *testing.T) {
 	ours := map[string]string{
-		"sallyport/cmd/sp":                       "sp",
-		"sallyport/cmd/internal/cli":             "its commands",
-		"sallyport/cmd/internal/mcpshim":         "the agent's shim",
-		"sallyport/cmd/internal/confine":         "an agent kept from the gateway",
-		"sallyport/cmd/internal/service":         "the units of a gateway under a user of its own",
-		"sallyport/cmd/internal/mcpshim/calmenv": "its debug settings, off",
-		"sallyport/auditlog":                     "bytes of the log",
-		"sallyport/auditlog/event":               "meaning of the log",
-		"sallyport/auditlog/incident":            "what it says of one run",
-		"sallyport/gateway/api":                  "the wire",
-		"sallyport/gateway/client":               "the two doors",
-		"sallyport/gateway/home":                 "where things lie",
-		"sallyport/gateway/peer":                 "whose socket it is",
+		"sallyport/cmd/sp":                        "sp",
+		"sallyport/cmd/internal/cli":              "its commands",
+		"sallyport/cmd/internal/mcpshim":          "the agent's shim",
+		"sallyport/cmd/internal/mcpshim/jsonline": "its lines",
+		"sallyport/cmd/internal/confine":          "an agent kept from the gateway",
+		"sallyport/cmd/internal/service":          "the units of a gateway under a user of its own",
+		"sallyport/cmd/internal/mcpshim/calmenv":  "its debug settings, off",
+		"sallyport/auditlog":                      "bytes of the log",
+		"sallyport/auditlog/event":                "meaning of the log",
+		"sallyport/auditlog/incident":             "what it says of one run",
+		"sallyport/gateway/api":                   "the wire",
+		"sallyport/gateway/client":                "the two doors",
+		"sallyport/gateway/home":                  "where things lie",
+		"sallyport/gateway/peer":                  "whose socket it is",
 	}
 	deps := strings.Fields(run(t, "go", "list", "-deps", "."))
 	if len(deps) < 50 {

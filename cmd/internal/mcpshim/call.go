@@ -32,11 +32,11 @@ type shim struct {
 }
 
 // call runs one tools/call. Every end of it is a result; none is a protocol error.
-func (s *shim) call(ctx context.Context, t tool, r *mcp.CallToolRequest) *mcp.CallToolResult {
+func (s *shim) call(ctx context.Context, name string, does run, r *mcp.CallToolRequest) *mcp.CallToolResult {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { s.watch(ctx, cancel, r.Extra) })
-	a := s.answer(ctx, t, jsontext.Value(r.Params.Arguments))
+	a := s.answer(ctx, name, does, jsontext.Value(r.Params.Arguments))
 	cancel(nil)
 	watch.Wait() // no progress after the answer
 	return a.result()
@@ -64,17 +64,17 @@ func (s *shim) watch(ctx context.Context, cancel context.CancelCauseFunc, extra 
 }
 
 // answer survives a panic: two of three known hosts do not start a server again.
-func (s *shim) answer(ctx context.Context, t tool, args jsontext.Value) (a answer) {
+func (s *shim) answer(ctx context.Context, name string, does run, args jsontext.Value) (a answer) {
 	defer func() {
 		if recover() != nil { // the value may hold what came from the gateway; the stack does not
-			fmt.Fprintf(os.Stderr, "sp mcp: %s failed\n%s", t.name, debug.Stack())
+			fmt.Fprintf(os.Stderr, "sp mcp: %s failed\n%s", name, debug.Stack())
 			a = refusal(api.Fail("internal", "the shim failed; what came of the call is not known"))
 		}
 	}()
 	if k := args.Kind(); k == 0 || k == 'n' {
 		args = jsontext.Value("{}")
 	}
-	return t.run(s, ctx, args)
+	return does(s, ctx, args)
 }
 
 func (s *shim) http(ctx context.Context, args jsontext.Value) answer {

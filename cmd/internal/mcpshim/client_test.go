@@ -60,8 +60,6 @@ func TestToolList(t *testing.T) {
 	h.handshake()
 	h.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	var list struct {
-		TTL   int    `json:"ttlMs"` // the SDK adds these two of revision 2026-07-28
-		Scope string `json:"cacheScope"`
 		Tools []struct {
 			Name        string         `json:"name"`
 			Title       string         `json:"title"`
@@ -127,6 +125,30 @@ func checkSchema(t *testing.T, where string, s map[string]any) {
 	}
 }
 
+// embeddedTools is tools.json.
+func embeddedTools(t *testing.T) (list []struct {
+	Name   string         `json:"name"`
+	Schema jsontext.Value `json:"inputSchema"`
+	Rest   jsontext.Value `json:",embed"`
+}) {
+	t.Helper()
+	if err := jsonv2.Unmarshal(toolList, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func schemaOf(t *testing.T, tool string) jsontext.Value {
+	t.Helper()
+	for _, x := range embeddedTools(t) {
+		if x.Name == tool {
+			return x.Schema
+		}
+	}
+	t.Fatalf("no tool %s", tool)
+	return nil
+}
+
 // What each schema offers, the gateway's own structs take, and the other way round.
 func TestSchemasMatchTheDoor(t *testing.T) {
 	for _, c := range []struct {
@@ -134,13 +156,12 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		args any
 		more []string // the shim takes these out
 	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {api.ToolUpload, &api.TransferArgs{}, []string{"file"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile"}}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
-		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
 		var s struct {
 			Properties map[string]struct {
 				Type string `json:"type"`
 			} `json:"properties"`
 		}
-		if err := jsonv2.Unmarshal([]byte(tools()[i].schema), &s); err != nil {
+		if err := jsonv2.Unmarshal(schemaOf(t, c.tool), &s); err != nil {
 			t.Fatal(err)
 		}
 		sample := map[string]any{"string": "x", "integer": 3, "array": []string{"x"}, "object": map[string]string{"k": "v"}}

@@ -1,7 +1,6 @@
 package mcpshim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/cmd/internal/mcpshim/jsonline"
 )
 
 const (
@@ -19,85 +19,46 @@ const (
 	tellLimit   = 20 // refused lines told on stderr: a full pipe that nobody reads would hold us
 )
 
-// conn is the SDK's transport and connection. Two goroutines belong to it: readLines ends when the host leaves or, at its
-// next line, after Close; writeLines ends by Close or when out breaks. Read gives io.EOF only after Close and never at the
-// host's EOF, at which the SDK would drop what is unanswered.
+// conn is the host's side. Two goroutines belong to it: readLines ends when the host leaves or, at its next line, after
+// close; writeLines ends by close or when out breaks. The two eras of MCP share it; readLines decides for each line whose
+// it is, and alone touches them.
 type conn struct {
-	in    *lines
-	out   io.Writer
-	calls *calls
-	next  chan *jsonrpc.Request // what the SDK reads
-	queue chan []byte           // what the writer writes, newline included
+	in     *jsonline.Reader
+	out    io.Writer
+	calls  *calls
+	legacy *era // revisions with a handshake
+	modern *era // 2026-07-28, where each request says all
+	queue  chan []byte
 
 	gone    chan struct{} // the host has left: in ended or out broke
 	broken  chan struct{} // out cannot be written
-	closed  chan struct{} // Close was called
+	closed  chan struct{} // close was called
 	flushed chan struct{} // the writer has ended
 	leave   func()        // closes gone
-	finish  func()        // closes closed
+	close   func()        // closes closed; what is queued is still written
 }
 
-func newConn(in io.Reader, out io.Writer) *conn {
+func newConn(in io.Reader, out io.Writer, server func(*conn) *mcp.Server) *conn {
 	c := &conn{
-		in: newLines(in), out: out, calls: newCalls(),
-		next: make(chan *jsonrpc.Request), queue: make(chan []byte, queueLength),
+		in: jsonline.NewReader(in), out: out, calls: newCalls(), queue: make(chan []byte, queueLength),
 		gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{}),
 	}
 	c.leave = sync.OnceFunc(func() { close(c.gone) })
-	c.finish = sync.OnceFunc(func() { close(c.closed) })
+	c.close = sync.OnceFunc(func() { close(c.closed) })
+	once := sync.OnceValue(func() *mcp.Server { return server(c) })
+	c.legacy, c.modern = newEra(c, once), newEra(c, once)
 	return c
-}
-
-// Connect implements mcp.Transport.
-func (c *conn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
-
-// SessionID implements mcp.Connection: a pipe has one session.
-func (c *conn) SessionID() string { return "" }
-
-// Close implements mcp.Connection. What is queued is still written.
-func (c *conn) Close() error {
-	c.finish()
-	return nil
-}
-
-// Read implements mcp.Connection.
-func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	select {
-	case r := <-c.next:
-		return r, nil
-	case <-c.closed:
-		return nil, io.EOF
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Write implements mcp.Connection: an answer goes out under the host's id.
-func (c *conn) Write(_ context.Context, m jsonrpc.Message) error {
-	switch m := m.(type) {
-	case *jsonrpc.Request:
-		if m.IsCall() {
-			return errors.New("write message: this server asks nothing of the host")
-		}
-		c.send(wire{Method: m.Method, Params: jsontext.Value(m.Params)})
-	case *jsonrpc.Response:
-		n, _ := m.ID.Raw().(int64)
-		c.calls.answer(n, func(id jsontext.Value) {
-			c.send(wire{ID: id, Result: jsontext.Value(m.Result), Error: wireErrorOf(m.Error)})
-		})
-	}
-	return nil
 }
 
 // readLines hands the host's lines to the server. A line that is refused costs that line alone.
 func (c *conn) readLines() {
 	defer c.leave()
 	for refused := 0; ; {
-		line, err := c.in.next()
-		var f *fault
+		line, err := c.in.Next()
+		var f *jsonline.Fault
 		switch {
-		case errors.Is(err, errLineTooLong):
-			f = &fault{jsonrpc.CodeInvalidRequest, "a line is at most 16 MiB", nil}
+		case errors.Is(err, jsonline.ErrTooLong):
+			f = &jsonline.Fault{Code: jsonline.CodeRequest, Text: "a line is at most 16 MiB"}
 		case err != nil:
 			return
 		default:
@@ -105,9 +66,9 @@ func (c *conn) readLines() {
 		}
 		if f != nil {
 			if refused++; refused <= tellLimit {
-				fmt.Fprintf(os.Stderr, "sp mcp: line refused: %s (%d)\n", f.text, f.code)
+				fmt.Fprintf(os.Stderr, "sp mcp: line refused: %s (%d)\n", f.Text, f.Code)
 			}
-			c.send(f.wire())
+			c.send(f.Wire())
 		}
 		select {
 		case <-c.closed:
@@ -117,40 +78,44 @@ func (c *conn) readLines() {
 	}
 }
 
-// take hands one line to the server, or says what is wrong with it.
-func (c *conn) take(line []byte) *fault {
-	m, f := parse(line)
+// take answers one line or hands it to its era's session, or says what is wrong with it.
+func (c *conn) take(line []byte) *jsonline.Fault {
+	m, f := jsonline.Parse(line)
 	switch {
 	case f != nil:
 		return f
-	case m.method == "": // a blank line, or an answer to nothing we asked
+	case m.Method == "": // a blank line, or an answer to nothing we asked
 		return nil
-	case m.id == nil && m.method == "notifications/cancelled":
-		c.cancel(m.params)
+	case m.ID == nil:
+		c.note(m)
 		return nil
-	case m.id == nil:
-		c.give(&jsonrpc.Request{Method: m.method, Params: []byte(m.params)})
-		return nil
-	case m.method == "server/discover", m.method == "subscriptions/listen": // revision 2026-07-28
-		return &fault{jsonrpc.CodeMethodNotFound, m.method + " is not served here; send initialize (MCP " + newestRevision + " or older)", m.id}
 	}
-	k, f := c.calls.enter(m)
+	e := c.legacy
+	if modern(m) {
+		e = c.modern
+	}
+	k, f := c.calls.enter(m, e)
 	if f != nil {
 		return f
 	}
-	id, err := jsonrpc.MakeID(float64(k.number))
-	if err != nil {
-		return &fault{jsonrpc.CodeInternalError, "the request cannot be numbered", m.id}
+	if answer, ok := e.embedded(m); ok {
+		c.calls.answer(k.number, func(id jsontext.Value) { c.send(jsonline.Wire{ID: id, Result: answer}) })
+		return nil
 	}
-	c.give(&jsonrpc.Request{ID: id, Method: m.method, Params: []byte(m.params), Extra: k.extra})
-	return nil
+	if e == c.modern && m.Method == methodListen {
+		c.listen(k, m)
+		return nil
+	}
+	return e.ask(k, m)
 }
 
-// give returns when the SDK has taken r, which it does at once, or when the connection is closed.
-func (c *conn) give(r *jsonrpc.Request) {
-	select {
-	case c.next <- r:
-	case <-c.closed:
+// note takes a notification. Those that this server has no use for are dropped.
+func (c *conn) note(m jsonline.Message) {
+	switch m.Method {
+	case "notifications/cancelled":
+		c.cancel(m.Params)
+	case "notifications/initialized":
+		c.legacy.initialized()
 	}
 }
 
@@ -162,12 +127,12 @@ func (c *conn) cancel(params jsontext.Value) {
 	if params == nil || json.Unmarshal(params, &p) != nil {
 		return
 	}
-	key, err := idKey(p.RequestID)
+	key, err := jsonline.IDKey(p.RequestID)
 	if err != nil {
 		return
 	}
-	if n := c.calls.cancel(key); n != 0 {
-		c.give(&jsonrpc.Request{Method: "notifications/cancelled", Params: fmt.Appendf(nil, `{"requestId":%d}`, n)})
+	if k := c.calls.cancel(key); k != nil && !k.held {
+		k.era.withdraw(k.number)
 	}
 }
 
@@ -183,14 +148,14 @@ func (c *conn) progress(extra *mcp.RequestExtra, seconds int, text string) {
 		Message  string         `json:"message"`
 	}{token, seconds, text})
 	if err == nil {
-		c.send(wire{Method: "notifications/progress", Params: params})
+		c.send(jsonline.Wire{Method: "notifications/progress", Params: params})
 	}
 }
 
 // send queues one line. It waits while the host does not read, and drops the line once nobody ever will.
-func (c *conn) send(w wire) {
+func (c *conn) send(w jsonline.Wire) {
 	select {
-	case c.queue <- w.line():
+	case c.queue <- w.Line():
 	case <-c.broken:
 	case <-c.closed:
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"sallyport/cmd/internal/mcpshim/jsonline"
 	"sallyport/gateway/api"
 )
 
@@ -81,7 +82,7 @@ func TestBrokenResult(t *testing.T) {
 	if !r.IsError || r.StructuredContent != nil {
 		t.Errorf("%+v", r)
 	}
-	line := string(wire{ID: jsontext.Value("7"), Result: jsontext.Value(`{"a":`)}.line())
+	line := string(jsonline.Wire{ID: jsontext.Value("7"), Result: jsontext.Value(`{"a":`)}.Line())
 	if !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,`) {
 		t.Errorf("line %s", line)
 	}

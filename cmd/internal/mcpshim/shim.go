@@ -1,9 +1,9 @@
 // Package mcpshim is `sp mcp`: MCP over standard input and output on the host's side, agent.sock on the gateway's.
 //
-// It speaks the revisions with a handshake (2024-11-05 to 2025-11-25): the one that initialize asks for if it knows it,
-// else the newest. Lines are read, checked and written here; the SDK's server stands behind them and knows requests by
-// numbers of our own, so that an id goes back to the host as the bytes that came. initialize and tools/list are answered
-// without a gateway; the door is first used by a tools/call.
+// It speaks the revisions with a handshake (2024-11-05 to 2025-11-25) and the one without (2026-07-28), both in one
+// process and side by side. Lines are read, checked and written here (jsonline); behind them stands the SDK's server with
+// a session for each era, which knows requests by numbers of our own, so that an id goes back to the host as the bytes
+// that came. The first answers of a session come from embedded bytes; the door is first used by a tools/call.
 //
 // Protocol errors are for protocol faults. What a call came to, refusals too, is a tool result with the gateway's document
 // as structuredContent. The shim keeps nothing: it may be killed at any moment, and what was sent goes on in the gateway.
@@ -11,9 +11,10 @@ package mcpshim
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	_ "sallyport/cmd/internal/mcpshim/calmenv"
 	"sallyport/gateway/api"
@@ -42,13 +43,8 @@ const (
 // calls in flight drainGrace to be answered, ends the context of the others, closes d, and returns nil within drainLimit.
 // Run owns in, out and d: it closes what can be closed.
 func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
-	c := newConn(in, out)
 	over := make(chan struct{})
-	// The SDK's context carries no end: the drain below is the one way to be over.
-	session, err := newServer(&shim{door: d, conn: c, over: over}).Connect(context.WithoutCancel(ctx), c, nil)
-	if err != nil {
-		return fmt.Errorf("start mcp session: %w", err)
-	}
+	c := newConn(in, out, func(c *conn) *mcp.Server { return newServer(&shim{door: d, conn: c, over: over}) })
 	go c.readLines()
 	go c.writeLines()
 	select {
@@ -74,14 +70,15 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
 		case <-c.calls.drained:
 		case <-c.closed: // the limit: a call does not heed its context
 		}
-		c.Close()
-		session.Wait()
+		c.close()
+		c.legacy.end()
+		c.modern.end()
 		<-c.flushed
 	}()
 	select {
 	case <-ended:
 	case <-limit.C:
-		c.Close()
+		c.close()
 	}
 	for _, end := range []any{in, out} {
 		if e, ok := end.(io.Closer); ok {

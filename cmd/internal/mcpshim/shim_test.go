@@ -79,24 +79,6 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// M02, the part of this era: a probe for the stateless revision is told that there is none, and initialize still works.
-func TestDiscoverThenInitialize(t *testing.T) {
-	h := startShim(t, &fakeDoor{})
-	h.say(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-	if r := h.hear(); string(r.ID) != "1" || r.Error == nil || r.Error.Code != -32601 {
-		t.Fatalf("discover: %+v", r)
-	}
-	h.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-	if r := h.hear(); string(r.ID) != "2" || r.Error == nil || !strings.Contains(string(r.Error.Data), newestRevision) {
-		t.Fatalf("stateless tools/list: %+v", r)
-	}
-	h.handshake()
-	h.say(`{"jsonrpc":"2.0","id":3,"method":"no/such"}`)
-	if r := h.hear(); r.Error == nil || r.Error.Code != -32601 {
-		t.Fatalf("unknown method: %+v", r)
-	}
-}
-
 // M03: every bad line costs one error, and the shim lives on.
 func TestBadLines(t *testing.T) {
 	h := startShim(t, &fakeDoor{})

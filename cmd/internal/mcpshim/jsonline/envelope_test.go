@@ -1,4 +1,4 @@
-package mcpshim
+package jsonline
 
 import (
 	"strings"
@@ -79,17 +79,17 @@ func TestParse(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m, f := parse([]byte(c.line))
+			m, f := Parse([]byte(c.line))
 			switch {
 			case c.code == 0 && f != nil:
-				t.Fatalf("refused: %d %s", f.code, f.text)
+				t.Fatalf("refused: %d %s", f.Code, f.Text)
 			case c.code != 0 && f == nil:
 				t.Fatalf("taken as %+v", m)
 			case f != nil:
-				if f.code != c.code || string(f.id) != c.id {
-					t.Fatalf("fault %d %q of id %s, want %d of id %s", f.code, f.text, f.id, c.code, c.id)
+				if f.Code != c.code || string(f.ID) != c.id {
+					t.Fatalf("fault %d %q of id %s, want %d of id %s", f.Code, f.Text, f.ID, c.code, c.id)
 				}
-			case string(m.id) != c.id || m.key != c.key || m.method != c.method:
+			case string(m.ID) != c.id || m.Key != c.key || m.Method != c.method:
 				t.Fatalf("got %+v", m)
 			}
 		})
@@ -106,9 +106,9 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		m, bad := parse(line)
+		m, bad := Parse(line)
 		if bad != nil {
-			out := bad.wire().line()
+			out := bad.Wire().Line()
 			var r struct {
 				Version string         `json:"jsonrpc"`
 				ID      jsontext.Value `json:"id"`
@@ -122,22 +122,27 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if m.method == "" {
+		if m.Method == "" {
 			return
 		}
 		if !jsontext.Value(line).IsValid() {
 			t.Fatalf("took invalid JSON %q", line)
 		}
-		if m.params != nil && m.params.Kind() != '{' {
-			t.Fatalf("params %s", m.params)
+		if m.Params != nil && m.Params.Kind() != '{' {
+			t.Fatalf("params %s", m.Params)
 		}
-		progressToken(m.params)
-		if m.id == nil {
+		ProgressToken(m.Params)
+		if m.ID == nil {
 			return
 		}
-		out := string(wire{ID: m.id, Result: jsontext.Value("{}")}.line())
-		if want := `{"jsonrpc":"2.0","id":` + string(m.id) + `,"result":{}}` + "\n"; out != want {
+		out := string(Wire{ID: m.ID, Result: jsontext.Value("{}")}.Line())
+		if want := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{}}` + "\n"; out != want {
 			t.Fatalf("answer %q, want %q", out, want)
 		}
 	})
 }
+
+const (
+	initialize  = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+)

@@ -1,4 +1,4 @@
-package mcpshim
+package jsonline
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestLines(t *testing.T) {
-	full := strings.Repeat("a", lineLimit)
+	full := strings.Repeat("a", Limit)
 	cases := []struct{ name, in, want string }{
 		{"empty", "", "EOF"},
 		{"one", "x\n", "x EOF"},
@@ -24,12 +24,12 @@ func TestLines(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLines(strings.NewReader(c.in))
+			l := NewReader(strings.NewReader(c.in))
 			var got []string
 			for range 10 {
-				b, err := l.next()
+				b, err := l.Next()
 				switch {
-				case errors.Is(err, errLineTooLong):
+				case errors.Is(err, ErrTooLong):
 					got = append(got, "LONG")
 				case err == io.EOF:
 					got = append(got, "EOF")
@@ -37,7 +37,7 @@ func TestLines(t *testing.T) {
 					t.Fatal(err)
 				case len(b) > 100:
 					got = append(got, "[16777216]")
-					if len(b) != lineLimit {
+					if len(b) != Limit {
 						t.Fatalf("%d bytes", len(b))
 					}
 				default:
@@ -55,12 +55,12 @@ func TestLines(t *testing.T) {
 }
 
 func TestLinesAreTheCallers(t *testing.T) {
-	l := newLines(iotest.OneByteReader(strings.NewReader("first\nsecond\n")))
-	a, err := l.next()
+	l := NewReader(iotest.OneByteReader(strings.NewReader("first\nsecond\n")))
+	a, err := l.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.next(); err != nil {
+	if _, err := l.Next(); err != nil {
 		t.Fatal(err)
 	}
 	if string(a) != "first" {
@@ -70,11 +70,11 @@ func TestLinesAreTheCallers(t *testing.T) {
 
 func TestLinesBrokenReader(t *testing.T) {
 	broken := errors.New("broken")
-	l := newLines(io.MultiReader(strings.NewReader("x\npartial"), iotest.ErrReader(broken)))
-	if b, err := l.next(); string(b) != "x" || err != nil {
+	l := NewReader(io.MultiReader(strings.NewReader("x\npartial"), iotest.ErrReader(broken)))
+	if b, err := l.Next(); string(b) != "x" || err != nil {
 		t.Fatalf("%q, %v", b, err)
 	}
-	if b, err := l.next(); !errors.Is(err, broken) { // half a line of a dead host is no message
+	if b, err := l.Next(); !errors.Is(err, broken) { // half a line of a dead host is no message
 		t.Fatalf("%q, %v", b, err)
 	}
 }
