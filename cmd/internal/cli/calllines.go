@@ -14,17 +14,27 @@ import (
 	"sallyport/gateway/api"
 )
 
-// lines makes one call a line.
+// lines makes one call a line. A read of stdin can't be called back, so it is done apart: an
+// interrupt ends the command also while it waits for a line.
 func (c *caller) lines(ctx context.Context, in io.Reader) error {
-	r := bufio.NewReaderSize(in, 64<<10)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	read := make(chan lineRead)
+	go readLines(ctx, bufio.NewReaderSize(in, 64<<10), read)
 	var first error
-	for ctx.Err() == nil {
-		line, err := readLine(r)
+	for {
+		var l lineRead
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case l = <-read:
+		}
+		err := l.err
 		if err == io.EOF {
 			return first
 		}
 		if err == nil {
-			err = c.line(ctx, line)
+			err = c.line(ctx, l.line)
 		}
 		var refused *api.Error
 		if errors.As(err, &refused) { // the line itself is no call
@@ -42,7 +52,29 @@ func (c *caller) lines(ctx context.Context, in io.Reader) error {
 			first = err
 		}
 	}
-	return ctx.Err()
+}
+
+// lineRead is one line, or why there is none.
+type lineRead struct {
+	line []byte
+	err  error
+}
+
+// readLines hands over line by line, the next one only when it is asked for. It ends with the input, with a read that
+// fails, when ctx is done, or, where a read never returns, with the process.
+func readLines(ctx context.Context, r *bufio.Reader, to chan<- lineRead) {
+	for {
+		line, err := readLine(r)
+		select {
+		case to <- lineRead{line, err}:
+		case <-ctx.Done():
+			return
+		}
+		var long *api.Error
+		if err != nil && !errors.As(err, &long) {
+			return
+		}
+	}
 }
 
 func (c *caller) line(ctx context.Context, line []byte) error {

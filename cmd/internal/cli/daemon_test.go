@@ -21,7 +21,7 @@ import (
 )
 
 func asSP() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return Main(ctx, os.Args[1:])
 }

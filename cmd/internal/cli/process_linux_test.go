@@ -332,3 +332,40 @@ func TestMCPWithoutGateway(t *testing.T) {
 		t.Errorf("sp mcp ended with %v", err)
 	}
 }
+
+// A line that never comes keeps nobody: SIGTERM ends sp call - at once, and so does Ctrl-C.
+func TestCallLinesInterrupted(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		w := newWorld(t)
+		w.agents(func(r api.Request) api.Response {
+			x := finished("confirmed")
+			return api.Response{ID: r.ID, Action: &x}
+		})
+		cmd := w.process("call", "-")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		defer watchdog.Stop()
+		fmt.Fprintln(stdin, `{"tool":"ok","args":1}`)
+		if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // it is idle now: its one line is answered
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != exitFailed {
+			t.Errorf("%v: exit %d (%v)", sig, code, cmd.ProcessState)
+		}
+		stdin.Close()
+	}
+}
