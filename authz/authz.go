@@ -48,6 +48,7 @@ type Walk uint8
 const (
 	FullWalk    Walk = iota // call: every rung; also any value not listed here
 	ControlWalk             // targets, session, status: rungs 0 to 3 and 7
+	WrapperWalk             // what a wrapper says of its child: rungs 0 to 2 and 7, for it needs no vault
 )
 
 // Facts is everything Decide looks at, gathered at one moment under the run's lock.
@@ -88,6 +89,12 @@ type Caller struct {
 	Epoch      string
 	State      EpochState
 	Suspended  bool // its program was exchanged on disk, and the operator wants a restart for that
+
+	// Of a supervised server alone.
+	Meant    string // the epoch that a wrapper's call names; "": the caller's own
+	Down     bool   // no process of it lives
+	Unstable bool   // what runs is not what was planned
+	Idle     bool   // the server itself calls, while no tools/call of its epoch is in flight
 }
 
 // Catalog is what a supervised server's tools claim to be, as fingerprints. An unsupervised caller has the zero value.

@@ -7,23 +7,40 @@ import "slices"
 func Decide(f Facts) Decision {
 	rungs := [...]func(*Facts) Reason{parses, identified, runOpen, vaultReady, epochCurrent, bound, resolved, withinLimits}
 	for i, rung := range rungs {
-		if f.Walk == ControlWalk && i >= 4 && i <= 6 {
+		if skips(f.Walk, i) {
 			continue
 		}
 		if r := rung(&f); r != "" {
 			return refuse(&f, r)
 		}
 	}
-	if f.Walk == ControlWalk {
+	switch f.Walk {
+	case ControlWalk, WrapperWalk:
 		return Decision{Verdict: Allow, Reason: ReasonGranted}
+	default:
+		return authorized(&f)
 	}
-	return authorized(&f)
+}
+
+// skips tells whether a walk passes a rung by. What is no walk skips none.
+func skips(w Walk, rung int) bool {
+	switch w {
+	case ControlWalk:
+		return rung >= 4 && rung <= 6
+	case WrapperWalk:
+		return rung >= 3 && rung <= 6
+	default:
+		return false
+	}
 }
 
 func refuse(f *Facts, r Reason) Decision {
 	d := Decision{Verdict: Deny, Reason: r}
 	if r == AuthorizationStale {
 		d.ApprovedEpoch, d.CurrentEpoch = f.Approved, f.Caller.Epoch
+		if d.ApprovedEpoch == "" || d.ApprovedEpoch == d.CurrentEpoch {
+			d.ApprovedEpoch = f.Caller.Meant
+		}
 	}
 	return d
 }
@@ -82,6 +99,14 @@ func epochCurrent(f *Facts) Reason {
 	switch {
 	case c.Epoch == "":
 		return ReasonEpochEnded
+	case c.Down:
+		return ServerDown
+	case c.Meant != "" && c.Meant != c.Epoch: // composed for code that is not there any more
+		return AuthorizationStale
+	case c.Unstable:
+		return IdentityUnstable
+	case c.Suspended && c.State != EpochEnded:
+		return ServerSuspended
 	case c.State == IdentityPending || c.State == CatalogReady:
 		if stale {
 			return AuthorizationStale
@@ -89,8 +114,6 @@ func epochCurrent(f *Facts) Reason {
 		return NotAuthorized
 	case c.State != Live:
 		return ReasonEpochEnded
-	case c.Suspended:
-		return ServerSuspended
 	case stale && cover(f) < 0:
 		return AuthorizationStale
 	case f.Catalog.Shown != f.Catalog.Current:
@@ -133,6 +156,9 @@ func withinLimits(f *Facts) Reason {
 
 // authorized is rungs 8 to 10.
 func authorized(f *Facts) Decision {
+	if f.Caller.Idle {
+		return refuse(f, NoCallInFlight)
+	}
 	g := cover(f)
 	if g < 0 {
 		return ask(f)

@@ -119,6 +119,12 @@ func failures() []failing {
 		{4, "replaced, catalog known", AuthorizationStale, Deny, func(f *Facts) { f.Caller.State, f.Approved = CatalogReady, "ep_0" }},
 		{4, "another epoch is approved", AuthorizationStale, Deny, func(f *Facts) { first(f).Epoch, f.Approved = "ep_0", "ep_0" }},
 		{4, "never approved", NotAuthorized, Deny, func(f *Facts) { f.Caller.State, f.Approved = CatalogReady, "" }},
+		{4, "no process of the server", ServerDown, Deny, func(f *Facts) { f.Caller.Down = true }},
+		{4, "no process, and another epoch meant", ServerDown, Deny, func(f *Facts) { f.Caller.Down, f.Caller.Meant = true, "ep_0" }},
+		{4, "another epoch meant", AuthorizationStale, Deny, func(f *Facts) { f.Caller.Meant = "ep_0" }},
+		{4, "not what was planned", IdentityUnstable, Deny, func(f *Facts) { f.Caller.Unstable = true }},
+		{4, "suspended before anybody approved it", ServerSuspended, Deny, func(f *Facts) { f.Caller.Suspended, f.Caller.State = true, CatalogReady }},
+		{8, "the server's own call outside of one", NoCallInFlight, Deny, func(f *Facts) { f.Caller.Idle = true }},
 		{4, "program exchanged on disk", ServerSuspended, Deny, func(f *Facts) { f.Caller.Suspended = true }},
 		{4, "catalog not refetched", CatalogStale, Deny, func(f *Facts) { f.Catalog.Shown = "sha256:c1" }},
 		{5, "no rule", RuleMismatch, Deny, func(f *Facts) { f.Request.Bound = false }},
@@ -260,6 +266,23 @@ func TestLowerRungWins(t *testing.T) {
 	}
 }
 
+// WrapperWalk is rungs 0 to 2 and 7.
+func TestWrapperWalk(t *testing.T) {
+	for _, c := range failures() {
+		f := allowed()
+		c.spoil(&f)
+		f.Walk = WrapperWalk
+		got := Decide(f)
+		if c.rung <= 2 || c.rung == 7 {
+			if got.Verdict != Deny || got.Reason != c.reason {
+				t.Errorf("rung %d, %s: got %+v", c.rung, c.name, got)
+			}
+		} else if got != (Decision{Verdict: Allow, Reason: ReasonGranted}) {
+			t.Errorf("rung %d, %s: got %+v", c.rung, c.name, got)
+		}
+	}
+}
+
 // ControlWalk is rungs 0 to 3 and 7: the rest do not stop it, these do.
 func TestControlWalk(t *testing.T) {
 	for _, c := range failures() {
@@ -295,8 +318,10 @@ func TestForgottenFact(t *testing.T) {
 		"Load.InFlight", "Load.Total", "Load.Asks", // nothing going on
 		"Approval.Passkey", // a click is enough
 		"Caller.Suspended", // it is not
-		"Grants[0].Weak",   // the caller is strong
-		"Load.AskLimit",    // nothing is asked
+		"Caller.Meant",     // the caller's own epoch
+		"Caller.Down", "Caller.Unstable", "Caller.Idle",
+		"Grants[0].Weak", // the caller is strong
+		"Load.AskLimit",  // nothing is asked
 	}
 	paths := map[string]bool{}
 	var walk func(path string, get func(*Facts) reflect.Value)

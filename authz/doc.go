@@ -10,18 +10,18 @@
 //	 1  the caller is who it was       peer_unidentified, peer_replaced
 //	 2  the run is open                run_revoked, run_orphaned, run_denied, run_ended
 //	 3  the vault is ready             vault_absent, vault_locked, vault_quarantined
-//	 4  epoch and catalog are current  authorization_stale, catalog_stale, epoch_ended, server_suspended; not_authorized for a server nobody approved yet
+//	 4  epoch and catalog are current  authorization_stale, catalog_stale, epoch_ended, server_suspended, server_down, identity_unstable; not_authorized for a server nobody approved yet
 //	 5  one credential's rule matches  target_unknown, action_unknown, rule_mismatch, header_refused
 //	 6  no such write is unresolved    outcome_unresolved
 //	 7  there is room                  rate_limited, busy
-//	 8  a live grant covers it         not_authorized, approval_denied, approval_timeout
+//	 8  a live grant covers it         not_authorized, approval_denied, approval_timeout, no_call_in_flight
 //	 9  a yes to this very use         as 8
 //	10  the log takes the intent       audit_unavailable
 //	11  the gate                       Decide again, on fresh facts
 //
 // A weak caller's write is covered by a grant alone that was given to it as weak; such a grant also spares it rung 9.
 // Rung 9 is walked where the credential's [Confirm] is not never, for a raw shell string, for a weak caller, and where a
-// write with the same effect is unresolved. Listings, status and session are a [ControlWalk]: rungs 0 to 3 and 7.
+// write with the same effect is unresolved. Listings, status and session are a [ControlWalk]: rungs 0 to 3 and 7; what a wrapper says of its child is a [WrapperWalk]: rungs 0 to 2 and 7.
 //
 // # Runs
 //

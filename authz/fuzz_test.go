@@ -24,7 +24,7 @@ func choose[T any](c *chooser, of ...T) T { return of[c.pick(len(of))] }
 // facts are near the allowed ones: each choice's first value is that of allowed.
 func (c *chooser) facts() Facts {
 	f := allowed()
-	f.Walk = choose(c, FullWalk, FullWalk, ControlWalk, 9)
+	f.Walk = choose(c, FullWalk, FullWalk, ControlWalk, WrapperWalk, 9)
 	f.Vault = choose(c, VaultReady, VaultReady, VaultAbsent, VaultLocked, VaultQuarantined, 9)
 	f.Run = choose(c, Active, Active, Pending, Orphaned, Denied, Revoked, Ended, 0, 9)
 	f.Caller = Caller{
@@ -88,7 +88,7 @@ func check(t *testing.T, f Facts) Decision {
 		must(slices.Contains(Reasons(), d.Reason), "a denial has a code")
 	case Ask:
 		must(d.Reason == NotAuthorized && d.Grant == "" && d.Approval == "", "a question names no authority")
-		must(f.Load.Asks < f.Load.AskLimit && f.Walk != ControlWalk, "a question has its place")
+		must(f.Load.Asks < f.Load.AskLimit && f.Walk != ControlWalk && f.Walk != WrapperWalk, "a question has its place")
 	case Allow:
 		must(d.Reason == ReasonGranted, "allowed means granted")
 	default:
@@ -99,13 +99,13 @@ func check(t *testing.T, f Facts) Decision {
 	}
 	must(q.Fault == "" && f.Caller.Identified && f.Caller.Same && f.Caller.Run != "", "the caller is known")
 	must(f.Run == Pending || f.Run == Active, "the run is open")
-	must(f.Vault == VaultReady, "the vault is ready")
+	must(f.Vault == VaultReady || f.Walk == WrapperWalk, "the vault is ready")
 	must(!f.Load.RateLimited && f.Load.InFlight < f.Load.RunLimit && f.Load.Total < f.Load.TotalLimit, "there is room")
-	if f.Walk == ControlWalk {
+	if f.Walk == ControlWalk || f.Walk == WrapperWalk {
 		must(d.Grant == "" && d.Approval == "", "a listing uses no authority")
 		return d
 	}
-	must(f.Caller.Epoch != "" && f.Caller.State == Live && !f.Caller.Suspended && f.Catalog.Shown == f.Catalog.Current, "the epoch is current")
+	must(f.Caller.Epoch != "" && f.Caller.State == Live && !f.Caller.Suspended && !f.Caller.Down && !f.Caller.Unstable && !f.Caller.Idle && (f.Caller.Meant == "" || f.Caller.Meant == f.Caller.Epoch) && f.Catalog.Shown == f.Catalog.Current, "the epoch is current")
 	must(q.Bound && q.Unbound == "" && q.Tool != "" && q.Digest != "", "the request is bound")
 	must(!q.Unresolved || q.Effect == Read, "no such write is unresolved")
 	if d.Verdict == Ask {

@@ -31,6 +31,8 @@ const (
 	CatalogStale       Reason = "catalog_stale"
 	ReasonEpochEnded   Reason = "epoch_ended"
 	ServerSuspended    Reason = "server_suspended"
+	ServerDown         Reason = "server_down"
+	IdentityUnstable   Reason = "identity_unstable"
 
 	TargetUnknown Reason = "target_unknown" // 5
 	ActionUnknown Reason = "action_unknown"
@@ -45,6 +47,7 @@ const (
 	NotAuthorized   Reason = "not_authorized" // 8 and 9
 	ApprovalDenied  Reason = "approval_denied"
 	ApprovalTimeout Reason = "approval_timeout"
+	NoCallInFlight  Reason = "no_call_in_flight"
 
 	AuditUnavailable Reason = "audit_unavailable" // 10
 )
@@ -56,11 +59,11 @@ func Reasons() []Reason {
 		PeerUnidentified, PeerReplaced,
 		RunRevoked, RunOrphaned, RunDenied, RunEnded,
 		ReasonVaultAbsent, ReasonVaultLocked, ReasonVaultQuarantined,
-		AuthorizationStale, CatalogStale, ReasonEpochEnded, ServerSuspended,
+		AuthorizationStale, CatalogStale, ReasonEpochEnded, ServerSuspended, ServerDown, IdentityUnstable,
 		TargetUnknown, ActionUnknown, RuleMismatch, HeaderRefused,
 		OutcomeUnresolved,
 		RateLimited, Busy,
-		NotAuthorized, ApprovalDenied, ApprovalTimeout,
+		NotAuthorized, ApprovalDenied, ApprovalTimeout, NoCallInFlight,
 		AuditUnavailable,
 	}
 }

@@ -274,6 +274,8 @@ type GrantIssued struct {
 	ExpiresWhen     string    `json:"expiresWhen"`
 	Approval        string    `json:"approval"`
 	Operator        string    `json:"operator"`
+	ServerLabel     string    `json:"serverLabel,omitempty"` // of a supervised server's epoch
+	Contract        string    `json:"contract,omitempty"`    // of the tool that it is for, where that is the server's own
 }
 
 // GrantRevoked ends one grant early. Reason is a code or "operator".

@@ -36,6 +36,15 @@ type ToolCalled struct {
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 	BytesOut       int64  `json:"bytesOut,omitzero"`
 	ArtifactDrift  bool   `json:"artifactDrift,omitzero"` // the caller's program was exchanged on disk since it started
+
+	// Of a supervised server: its label; of a call of its tool the revisions that its host was shown and that was current, the
+	// tool's contract, and the host's request id; of its own call the calls that were in flight.
+	ServerLabel  string   `json:"serverLabel,omitempty"`
+	CatalogShown string   `json:"catalogShown,omitempty"`
+	Catalog      string   `json:"catalog,omitempty"`
+	Contract     string   `json:"contract,omitempty"`
+	RequestID    string   `json:"requestId,omitempty"`
+	During       []string `json:"during,omitempty"`
 }
 
 // OperatorCalled is the intent of a call that the operator made, not an agent: by a stored credential's own rule, without a
@@ -63,6 +72,8 @@ type ToolFinished struct {
 	Sent      int64    `json:"sent,omitzero"`
 	Received  int64    `json:"received,omitzero"`
 	JobID     string   `json:"jobId,omitempty"`
+	OldEpoch  string   `json:"oldEpoch,omitempty"` // where the call was lost in a transition of its server
+	NewEpoch  string   `json:"newEpoch,omitempty"`
 }
 
 // ToolCancelRequested: somebody called the action back. What came of that is its result, not this. By is the agent, or how

@@ -51,6 +51,7 @@ type grant struct {
 	seq                uint64
 	tools, credentials []string
 	digest             string    // the only plan it is for; "": any in scope
+	contract           string    // of the server's own tool that it is for
 	ends               time.Time // zero: with its run
 	counted            bool
 	uses               int // left
@@ -235,7 +236,7 @@ func (c *checker) grantIssued(e GrantIssued) {
 	if c.repeated(grantTwice, "grant", e.Grant) {
 		return
 	}
-	g := &grant{id: e.Grant, run: e.Run, epoch: e.Epoch, seq: c.at.Seq, tools: e.ToolScope, credentials: e.CredentialScope}
+	g := &grant{id: e.Grant, run: e.Run, epoch: e.Epoch, seq: c.at.Seq, tools: e.ToolScope, credentials: e.CredentialScope, contract: e.Contract}
 	void := ending{seq: c.at.Seq, why: Type(e), final: true, grant: g}
 	x := c.epochs[e.Epoch]
 	if c.open && (x == nil || x.run.id != e.Run || x.run.orphaned) {

@@ -85,6 +85,10 @@ func (c *checker) granted(e ToolCalled) (b *Breach, sure bool) {
 		return c.fault(callOfOtherEpoch, seqs(g.seq), "call %s of epoch %s by a grant of epoch %s", e.Action, e.Epoch, g.epoch), true
 	case !slices.Contains(g.tools, e.Tool) || !slices.Contains(g.credentials, e.Credential):
 		return c.fault(callBeyondGrant, seqs(g.seq), "call %s of %s with %s is not in the scope of grant %s", e.Action, e.Tool, e.Credential, e.Grant), true
+	case g.contract != e.Contract:
+		return c.fault(callOfOtherContract, seqs(g.seq), "call %s of a tool with contract %s by a grant for contract %s", e.Action, e.Contract, g.contract), true
+	case e.Catalog != e.CatalogShown:
+		return c.fault(callOfStaleCatalog, nil, "call %s of catalog %s, whose host was shown %s", e.Action, e.Catalog, e.CatalogShown), true
 	case g.digest != "" && g.digest != e.Digest:
 		return c.fault(callBeyondGrant, seqs(g.seq), "call %s is another than the one that grant %s was given for", e.Action, e.Grant), true
 	case g.counted && g.uses == 0:

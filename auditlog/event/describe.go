@@ -123,6 +123,10 @@ func (l Line) describeCall() (run, epoch, what string) {
 		if e.ArtifactDrift {
 			w.note("(its program was exchanged on disk)")
 		}
+		w.pair("server", e.ServerLabel)
+		w.pair("catalog", e.Catalog)
+		w.pair("request", e.RequestID)
+		w.pair("during", strings.Join(e.During, ","))
 	case OperatorCalled:
 		w.text(e.Action)
 		w.call(e.Call)
@@ -152,6 +156,8 @@ func (l Line) describeCall() (run, epoch, what string) {
 		w.pair("flags", strings.Join(e.Flags, ","))
 		w.count("reflectedCount", int64(e.Reflected))
 		w.pair("job", e.JobID)
+		w.pair("oldEpoch", e.OldEpoch)
+		w.pair("newEpoch", e.NewEpoch)
 		w.call(l.Intent)
 	case ToolUnresolved:
 		run, epoch = l.Intent.Run, l.Intent.Epoch

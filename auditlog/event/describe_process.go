@@ -75,7 +75,7 @@ func (l Line) describeProcess() (run, epoch, what string) {
 		w.pair("missing", strings.Join(e.Missing, ", "))
 		w.pair("operator", e.Operator)
 	default:
-		return l.describeCall()
+		return l.describeServer()
 	}
 	return run, epoch, strings.Join(w, " ")
 }

@@ -43,6 +43,8 @@
 //   - call_past_time: an executed call by a grant whose time was over when the intent was committed
 //   - call_after_epoch: an executed call by a grant of an epoch that had ended or been replaced
 //   - call_after_grant: an executed call by a grant that had been revoked or voided
+//   - call_of_other_contract: a call of a supervised server's tool by a grant for another contract
+//   - call_of_stale_catalog: a call of a supervised server's tool whose host was shown another revision than the current one
 //   - call_without_approval: a call that names an approval which was not given, was not for this plan, or was used before
 //   - intent_twice: two intents of one action
 //   - intent_left_open: an intent that a later gateway_started found open and did not tell as unresolved
@@ -81,71 +83,84 @@
 // processId int, ppid int, pgid int, sid int, stat string, etime string, started time, user string, exe string, command
 // string, workingDirectory string}; a descriptor {fd int, mode string, class string, target string, local? string, remote?
 // string, state? string, peers? [string]}; a kin {processId int, ppid int, stat string, command string, stranger? bool}; a
-// lead {kind string, name string, rotate? string}; a remote {action string, outcome string, target string, jobId? string}.
+// lead {kind string, name string, rotate? string}; a remote {action string, outcome string, target string, jobId? string};
+// an artifact {path string, digest string}; an execution {launchCommand [string], workingDirectory string, exe? string,
+// exeDigest? string, entry? string, entryDigest? string, lockfile? string, lockfileDigest? string, treeDigest? string,
+// runtime? string, image? string, imageDigest? string, launchers? [artifact], files? [artifact], environment? [string],
+// unpinned? [string]}.
 //
-//	gateway_started         Sessions  version string, processId int, absentCalls? int, recovered? int
-//	gateway_stopped         Sessions  reason string, operator? string, peer? peer
-//	vault_created           Sessions  vaultId string
-//	vault_unlocked          Sessions  operator string
-//	vault_locked            Sessions  operator string, reason string, peer? peer
-//	vault_quarantined       Sessions  reason string
-//	vault_released          Sessions  reason string, operator string, acceptedLog? bool, logEnd? int, logSeen? int
-//	rows_forged             Sessions  rows [string]
-//	slot_added              Sessions  slot string, kind string, operator string
-//	slot_removed            Sessions  slot string, kind string, operator string
-//	vault_rekeyed           Sessions  generation int, counter int, operator string
-//	backup_made             Sessions  generation int, counter int, length int, digest string, operator string
-//	vault_restored          Sessions  vaultId string, generation int, counter int, length int, digest string, operator string, newLog? bool
-//	settings_changed        Sessions  settings [string], operator string
-//	log_recipients_changed  Sessions  recipients [string], operator string
-//	run_opened              Sessions  run string, agent peer, launchers? [peer]
-//	run_orphaned            Sessions  run string
-//	run_ended               Sessions  run string
-//	run_denied              Sessions  run string
-//	run_revoked             Sessions  run string, operator string, peer? peer, left? [string]
-//	epoch_opened            Sessions  run string, epoch string, serverLabel? string, process peer, launchers? [peer]
-//	epoch_ended             Sessions  run string, epoch string, reason string, operator? string, peer? peer
-//	approval_requested      Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
-//	approval_granted        Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion, sitting? string
-//	approval_denied         Sessions  approval string, run string, epoch string, operator string, peer? peer
-//	approval_expired        Sessions  approval string, run string, epoch string, reason string
-//	approvals_muted         Sessions  key string, chain string, waiting? int, operator string, peer? peer
-//	approvals_unmuted       Sessions  key string, chain string, refused? int, operator string
-//	sitting_opened          Sessions  sitting string, proof string, ends time, peer peer
-//	sitting_closed          Sessions  sitting string, reason string
-//	grant_issued            Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string
-//	grant_revoked           Sessions  grant string, run string, epoch string, reason string, operator? string, peer? peer
-//	credential_added        Sessions  credential string, kind string, version int, operator string
-//	credential_rotated      Sessions  credential string, version int, operator string
-//	credential_rebound      Sessions  credential string, version int, changed [string], operator string
-//	credential_removed      Sessions  credential string, operator string
-//	token_kept              Sessions  credential string, field string, action? string, run? string, epoch? string
-//	credential_tested       Sessions  credential string, operation string, outcome? string, status? int, operator string
-//	target_added            Sessions  target string, address string, credential string, hostKeys [string], shell string, operator string
-//	target_changed          Sessions  target string, address string, credential string, hostKeys [string], shell string, changed [string], operator string
-//	target_removed          Sessions  target string, operator string
-//	passkey_added           Sessions  passkey string, credentialId bytes, spki bytes, rpId string, operator string
-//	passkey_removed         Sessions  passkey string, credentialId bytes, operator string
-//	operator_refused        Sessions  path string, reason string, peer peer
-//	process_reparented      Sessions  run string, epoch string, processId int, parent? int, ppid? int
-//	process_observed        Sessions  run string, epoch? string, why string, role string, exists string, launched? string, process process, descriptors [descriptor], children [kin], group [kin], authority [lead], gaps? [string]
-//	client_unresponsive     Sessions  run string, processId int, reason string, since time
-//	client_responsive       Sessions  run string, processId int, since time
-//	containment_started     Sessions  run string, operator string, state string
-//	actions_reviewed        Sessions  run string, last? string, clientUnavailableAt? time, lastActionStartedAt? time, revokedAt? time, uncertain? [string], after? [string]
-//	remote_work_listed      Sessions  run string, unfinished [remote]
-//	denial_proved           Sessions  run string, method string, reason string, record? int, epochs? [string]
-//	process_signalled       Sessions  run string, processId int, started time, signal string, operator string, forced? bool, cleanupMayBeIncomplete? bool
-//	process_checked         Sessions  run string, processId int, started time, after string, state string, detail? string, children? [int]
-//	containment_finished    Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
-//	incident_recorded       Sessions  run string, upto int, operator string
-//	authorization_denied    Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
-//	tool_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int, artifactDrift? bool
-//	operator_called         Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, operator string, purpose string, of? string
-//	tool_finished           Activity  action string, run string, epoch string, outcome string, reason? string, status? int, exitStatus? int, signal? string, flags? [string], reflectedCount? int, sent? int, received? int, jobId? string
-//	tool_cancel_requested   Activity  action string, run string, epoch string, by string
-//	job_changed             Activity  action string, run string, epoch string, jobId string, outcome string, exitStatus? int, signal? string, asked? string
-//	tool_unresolved         Activity  action string, outcome string, cause string
-//	tool_resolved           Activity  action string, resolution string, operator string
-//	late_result             Activity  action string, run string, epoch string
+//	gateway_started             Sessions  version string, processId int, absentCalls? int, recovered? int
+//	gateway_stopped             Sessions  reason string, operator? string, peer? peer
+//	vault_created               Sessions  vaultId string
+//	vault_unlocked              Sessions  operator string
+//	vault_locked                Sessions  operator string, reason string, peer? peer
+//	vault_quarantined           Sessions  reason string
+//	vault_released              Sessions  reason string, operator string, acceptedLog? bool, logEnd? int, logSeen? int
+//	rows_forged                 Sessions  rows [string]
+//	slot_added                  Sessions  slot string, kind string, operator string
+//	slot_removed                Sessions  slot string, kind string, operator string
+//	vault_rekeyed               Sessions  generation int, counter int, operator string
+//	backup_made                 Sessions  generation int, counter int, length int, digest string, operator string
+//	vault_restored              Sessions  vaultId string, generation int, counter int, length int, digest string, operator string, newLog? bool
+//	settings_changed            Sessions  settings [string], operator string
+//	log_recipients_changed      Sessions  recipients [string], operator string
+//	run_opened                  Sessions  run string, agent peer, launchers? [peer]
+//	run_orphaned                Sessions  run string
+//	run_ended                   Sessions  run string
+//	run_denied                  Sessions  run string
+//	run_revoked                 Sessions  run string, operator string, peer? peer, left? [string]
+//	epoch_opened                Sessions  run string, epoch string, serverLabel? string, process peer, launchers? [peer]
+//	epoch_ended                 Sessions  run string, epoch string, reason string, operator? string, peer? peer
+//	approval_requested          Sessions  approval string, run string, epoch string, tool string, credential string, target string, digest string, cardDigest string
+//	approval_granted            Sessions  approval string, run string, epoch string, scope string, card bytes, cardDigest string, proof string, operator string, args? bytes, assertion? assertion, sitting? string
+//	approval_denied             Sessions  approval string, run string, epoch string, operator string, peer? peer
+//	approval_expired            Sessions  approval string, run string, epoch string, reason string
+//	approvals_muted             Sessions  key string, chain string, waiting? int, operator string, peer? peer
+//	approvals_unmuted           Sessions  key string, chain string, refused? int, operator string
+//	sitting_opened              Sessions  sitting string, proof string, ends time, peer peer
+//	sitting_closed              Sessions  sitting string, reason string
+//	grant_issued                Sessions  grant string, run string, epoch string, toolScope [string], credentialScope [string], issuedAt time, expiresWhen string, approval string, operator string, serverLabel? string, contract? string
+//	grant_revoked               Sessions  grant string, run string, epoch string, reason string, operator? string, peer? peer
+//	credential_added            Sessions  credential string, kind string, version int, operator string
+//	credential_rotated          Sessions  credential string, version int, operator string
+//	credential_rebound          Sessions  credential string, version int, changed [string], operator string
+//	credential_removed          Sessions  credential string, operator string
+//	token_kept                  Sessions  credential string, field string, action? string, run? string, epoch? string
+//	credential_tested           Sessions  credential string, operation string, outcome? string, status? int, operator string
+//	target_added                Sessions  target string, address string, credential string, hostKeys [string], shell string, operator string
+//	target_changed              Sessions  target string, address string, credential string, hostKeys [string], shell string, changed [string], operator string
+//	target_removed              Sessions  target string, operator string
+//	passkey_added               Sessions  passkey string, credentialId bytes, spki bytes, rpId string, operator string
+//	passkey_removed             Sessions  passkey string, credentialId bytes, operator string
+//	operator_refused            Sessions  path string, reason string, peer peer
+//	process_reparented          Sessions  run string, epoch string, processId int, parent? int, ppid? int
+//	process_observed            Sessions  run string, epoch? string, why string, role string, exists string, launched? string, process process, descriptors [descriptor], children [kin], group [kin], authority [lead], gaps? [string]
+//	client_unresponsive         Sessions  run string, processId int, reason string, since time
+//	client_responsive           Sessions  run string, processId int, since time
+//	containment_started         Sessions  run string, operator string, state string
+//	actions_reviewed            Sessions  run string, last? string, clientUnavailableAt? time, lastActionStartedAt? time, revokedAt? time, uncertain? [string], after? [string]
+//	remote_work_listed          Sessions  run string, unfinished [remote]
+//	denial_proved               Sessions  run string, method string, reason string, record? int, epochs? [string]
+//	process_signalled           Sessions  run string, processId int, started time, signal string, operator string, forced? bool, cleanupMayBeIncomplete? bool
+//	process_checked             Sessions  run string, processId int, started time, after string, state string, detail? string, children? [int]
+//	containment_finished        Sessions  run string, operator string, verdict string, left? [int], rotate? [string], missing? [string]
+//	incident_recorded           Sessions  run string, upto int, operator string
+//	server_started              Sessions  run string, epoch string, serverLabel string, processId int, cause string, execution execution, workers? int, reload? string, exitWithin? int, children? string
+//	server_measured             Sessions  run string, epoch string, serverLabel string, processId int, differs? [string], execution? execution
+//	server_replaced             Sessions  run string, serverLabel string, oldEpoch string, newEpoch string, oldProcessId int, newProcessId int, cause string
+//	artifact_changed            Sessions  run string, epoch string, serverLabel string, processId int, changed [string]
+//	catalog_changed             Sessions  run string, epoch string, serverLabel string, catalog string, old? string, tools int, contract? [string], diff? [string]
+//	catalog_served              Sessions  run string, epoch string, serverLabel string, catalog string
+//	server_signalled            Sessions  run string, epoch string, serverLabel string, processId int, signal string, escaped? bool, forced? bool
+//	server_stopped              Sessions  run string, epoch string, serverLabel string, reason string, exited bool, forced? bool, swept? [int], left? [int]
+//	cleanup_expectation_broken  Sessions  run string, epoch string, serverLabel string, expected string, seen string
+//	authorization_denied        Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, method string, reason string, detail? string, approvedEpoch? string, currentEpoch? string, count? int
+//	tool_called                 Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, preview? string, decision string, grant string, approval? string, idempotencyKey? string, bytesOut? int, artifactDrift? bool, serverLabel? string, catalogShown? string, catalog? string, contract? string, requestId? string, during? [string]
+//	operator_called             Activity  action? string, run? string, epoch? string, peer? peer, tool? string, credential? string, target? string, operation? string, digest string, operator string, purpose string, of? string
+//	tool_finished               Activity  action string, run string, epoch string, outcome string, reason? string, status? int, exitStatus? int, signal? string, flags? [string], reflectedCount? int, sent? int, received? int, jobId? string, oldEpoch? string, newEpoch? string
+//	tool_cancel_requested       Activity  action string, run string, epoch string, by string
+//	job_changed                 Activity  action string, run string, epoch string, jobId string, outcome string, exitStatus? int, signal? string, asked? string
+//	tool_unresolved             Activity  action string, outcome string, cause string
+//	tool_resolved               Activity  action string, resolution string, operator string
+//	late_result                 Activity  action string, run string, epoch string
 package event

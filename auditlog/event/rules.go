@@ -13,6 +13,8 @@ const (
 	callPastTime           = "call_past_time"
 	callAfterEpoch         = "call_after_epoch"
 	callAfterGrant         = "call_after_grant"
+	callOfOtherContract    = "call_of_other_contract"
+	callOfStaleCatalog     = "call_of_stale_catalog"
 	callWithoutApproval    = "call_without_approval"
 	intentTwice            = "intent_twice"
 	intentLeftOpen         = "intent_left_open"

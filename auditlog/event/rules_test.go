@@ -13,6 +13,8 @@ var rules = [][2]string{
 	{callPastTime, "an executed call by a grant whose time was over when the intent was committed"},
 	{callAfterEpoch, "an executed call by a grant of an epoch that had ended or been replaced"},
 	{callAfterGrant, "an executed call by a grant that had been revoked or voided"},
+	{callOfOtherContract, "a call of a supervised server's tool by a grant for another contract"},
+	{callOfStaleCatalog, "a call of a supervised server's tool whose host was shown another revision than the current one"},
 	{callWithoutApproval, "a call that names an approval which was not given, was not for this plan, or was used before"},
 	{intentTwice, "two intents of one action"},
 	{intentLeftOpen, "an intent that a later gateway_started found open and did not tell as unresolved"},

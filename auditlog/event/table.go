@@ -78,6 +78,15 @@ var table = []row{
 	line[ProcessChecked]("process_checked", sessions),
 	line[ContainmentFinished]("containment_finished", sessions),
 	line[IncidentRecorded]("incident_recorded", sessions),
+	line[ServerStarted]("server_started", sessions),
+	line[ServerMeasured]("server_measured", sessions),
+	line[ServerReplaced]("server_replaced", sessions),
+	line[ArtifactChanged]("artifact_changed", sessions),
+	line[CatalogChanged]("catalog_changed", sessions),
+	line[CatalogServed]("catalog_served", sessions),
+	line[ServerSignalled]("server_signalled", sessions),
+	line[ServerStopped]("server_stopped", sessions),
+	line[CleanupExpectationBroken]("cleanup_expectation_broken", sessions),
 
 	line[AuthorizationDenied]("authorization_denied", activity),
 	line[ToolCalled]("tool_called", activity),
@@ -90,71 +99,80 @@ var table = []row{
 	line[LateResult]("late_result", activity),
 }
 
-func (GatewayStarted) event()       {}
-func (GatewayStopped) event()       {}
-func (VaultCreated) event()         {}
-func (VaultUnlocked) event()        {}
-func (VaultLocked) event()          {}
-func (VaultQuarantined) event()     {}
-func (VaultReleased) event()        {}
-func (RowsForged) event()           {}
-func (SlotAdded) event()            {}
-func (SlotRemoved) event()          {}
-func (VaultRekeyed) event()         {}
-func (BackupMade) event()           {}
-func (VaultRestored) event()        {}
-func (SettingsChanged) event()      {}
-func (LogRecipientsChanged) event() {}
-func (RunOpened) event()            {}
-func (RunOrphaned) event()          {}
-func (RunEnded) event()             {}
-func (RunDenied) event()            {}
-func (RunRevoked) event()           {}
-func (EpochOpened) event()          {}
-func (EpochEnded) event()           {}
-func (ApprovalRequested) event()    {}
-func (ApprovalGranted) event()      {}
-func (ApprovalDenied) event()       {}
-func (ApprovalExpired) event()      {}
-func (ApprovalsMuted) event()       {}
-func (ApprovalsUnmuted) event()     {}
-func (SittingOpened) event()        {}
-func (SittingClosed) event()        {}
-func (GrantIssued) event()          {}
-func (GrantRevoked) event()         {}
-func (CredentialAdded) event()      {}
-func (CredentialRotated) event()    {}
-func (CredentialRebound) event()    {}
-func (CredentialRemoved) event()    {}
-func (TokenKept) event()            {}
-func (CredentialTested) event()     {}
-func (TargetAdded) event()          {}
-func (TargetChanged) event()        {}
-func (TargetRemoved) event()        {}
-func (PasskeyAdded) event()         {}
-func (PasskeyRemoved) event()       {}
-func (OperatorRefused) event()      {}
-func (ProcessReparented) event()    {}
-func (ProcessObserved) event()      {}
-func (ClientUnresponsive) event()   {}
-func (ClientResponsive) event()     {}
-func (ContainmentStarted) event()   {}
-func (ActionsReviewed) event()      {}
-func (RemoteWorkListed) event()     {}
-func (DenialProved) event()         {}
-func (ProcessSignalled) event()     {}
-func (ProcessChecked) event()       {}
-func (ContainmentFinished) event()  {}
-func (IncidentRecorded) event()     {}
-func (AuthorizationDenied) event()  {}
-func (ToolCalled) event()           {}
-func (OperatorCalled) event()       {}
-func (JobChanged) event()           {}
-func (ToolFinished) event()         {}
-func (ToolCancelRequested) event()  {}
-func (ToolUnresolved) event()       {}
-func (ToolResolved) event()         {}
-func (LateResult) event()           {}
+func (GatewayStarted) event()           {}
+func (GatewayStopped) event()           {}
+func (VaultCreated) event()             {}
+func (VaultUnlocked) event()            {}
+func (VaultLocked) event()              {}
+func (VaultQuarantined) event()         {}
+func (VaultReleased) event()            {}
+func (RowsForged) event()               {}
+func (SlotAdded) event()                {}
+func (SlotRemoved) event()              {}
+func (VaultRekeyed) event()             {}
+func (BackupMade) event()               {}
+func (VaultRestored) event()            {}
+func (SettingsChanged) event()          {}
+func (LogRecipientsChanged) event()     {}
+func (RunOpened) event()                {}
+func (RunOrphaned) event()              {}
+func (RunEnded) event()                 {}
+func (RunDenied) event()                {}
+func (RunRevoked) event()               {}
+func (EpochOpened) event()              {}
+func (EpochEnded) event()               {}
+func (ApprovalRequested) event()        {}
+func (ApprovalGranted) event()          {}
+func (ApprovalDenied) event()           {}
+func (ApprovalExpired) event()          {}
+func (ApprovalsMuted) event()           {}
+func (ApprovalsUnmuted) event()         {}
+func (SittingOpened) event()            {}
+func (SittingClosed) event()            {}
+func (GrantIssued) event()              {}
+func (GrantRevoked) event()             {}
+func (CredentialAdded) event()          {}
+func (CredentialRotated) event()        {}
+func (CredentialRebound) event()        {}
+func (CredentialRemoved) event()        {}
+func (TokenKept) event()                {}
+func (CredentialTested) event()         {}
+func (TargetAdded) event()              {}
+func (TargetChanged) event()            {}
+func (TargetRemoved) event()            {}
+func (PasskeyAdded) event()             {}
+func (PasskeyRemoved) event()           {}
+func (OperatorRefused) event()          {}
+func (ProcessReparented) event()        {}
+func (ProcessObserved) event()          {}
+func (ClientUnresponsive) event()       {}
+func (ClientResponsive) event()         {}
+func (ContainmentStarted) event()       {}
+func (ActionsReviewed) event()          {}
+func (RemoteWorkListed) event()         {}
+func (DenialProved) event()             {}
+func (ProcessSignalled) event()         {}
+func (ProcessChecked) event()           {}
+func (ContainmentFinished) event()      {}
+func (IncidentRecorded) event()         {}
+func (ServerStarted) event()            {}
+func (ServerMeasured) event()           {}
+func (ServerReplaced) event()           {}
+func (ArtifactChanged) event()          {}
+func (CatalogChanged) event()           {}
+func (CatalogServed) event()            {}
+func (ServerSignalled) event()          {}
+func (ServerStopped) event()            {}
+func (CleanupExpectationBroken) event() {}
+func (AuthorizationDenied) event()      {}
+func (ToolCalled) event()               {}
+func (OperatorCalled) event()           {}
+func (JobChanged) event()               {}
+func (ToolFinished) event()             {}
+func (ToolCancelRequested) event()      {}
+func (ToolUnresolved) event()           {}
+func (ToolResolved) event()             {}
+func (LateResult) event()               {}
 
 // byType and byName index the table; built once, only read.
 var byType, byName = index(table)

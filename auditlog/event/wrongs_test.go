@@ -246,6 +246,28 @@ var wrongs = []struct {
 		s.tell(VaultUnlocked{})
 		s.call(y, "b", false)
 	}},
+	{rule: callOfOtherContract, name: "a grant of no server's tool", wrong: func(s scene) {
+		s.call(s.yes, "a", false)
+		edit(s, func(e *ToolCalled) { e.Contract = "sha256:k" })
+	}, right: func(s scene) { s.call(s.yes, "a", false) }},
+	{rule: callOfOtherContract, name: "another contract", wrong: func(s scene) {
+		edit(s, func(e *GrantIssued) { e.Contract = "sha256:k" })
+		edit(s, func(e *ToolCalled) { e.Contract = "sha256:k" })
+		s.call(s.yes, "a", false)
+		edit(s, func(e *ToolCalled) { e.Contract = "sha256:l" })
+	}, right: func(s scene) {
+		edit(s, func(e *GrantIssued) { e.Contract = "sha256:k" })
+		edit(s, func(e *ToolCalled) { e.Contract = "sha256:k" })
+		s.call(s.yes, "a", false)
+		edit(s, func(e *ToolCalled) { e.Contract = "sha256:k" })
+	}},
+	{rule: callOfStaleCatalog, name: "its host was shown another", wrong: func(s scene) {
+		s.call(s.yes, "a", false)
+		edit(s, func(e *ToolCalled) { e.Catalog, e.CatalogShown = "sha256:c2", "sha256:c1" })
+	}, right: func(s scene) {
+		s.call(s.yes, "a", false)
+		edit(s, func(e *ToolCalled) { e.Catalog, e.CatalogShown = "sha256:c2", "sha256:c2" })
+	}},
 	{rule: callWithoutApproval, name: "unknown", wrong: func(s scene) { s.call(s.yes, "a", true); edit(s, func(e *ToolCalled) { e.Approval = "ap_x" }) },
 		right: func(s scene) { s.call(s.yes, "a", true) }},
 	{rule: callWithoutApproval, name: "twice", wrong: func(s scene) { s.call(s.yes, "a", true); s.call(s.yes, "a", true) }},

@@ -11,6 +11,8 @@ type Error struct {
 	Action        string `json:"action,omitempty"`
 	ApprovedEpoch string `json:"approvedEpoch,omitempty"`
 	CurrentEpoch  string `json:"currentEpoch,omitempty"`
+	OldEpoch      string `json:"oldEpoch,omitempty"` // of a call that was lost in a transition: whose child it was given to
+	NewEpoch      string `json:"newEpoch,omitempty"` // which epoch came after it; empty: none came yet
 }
 
 func (e *Error) Error() string {
@@ -64,6 +66,8 @@ var Codes = []Code{
 	{"epoch_paused", 403, 1, NextAsk, "this epoch was paused", "ask for approval again"},
 	{"epoch_ended", 403, 1, NextAsk, "this execution epoch has ended", "connect again and ask for approval"},
 	{"server_suspended", 403, 1, NextRestart, "the program of this process was exchanged on disk", "restart it and ask for approval"},
+	{"server_down", 503, 1, NextRestart, "no process of this server lives", "wait until it is started again, then refresh tool metadata"},
+	{"identity_unstable", 403, 1, NextRestart, "what runs is not what was measured before its start", "start the server again, and leave its files alone meanwhile"},
 	// Rung 5: what is asked for.
 	{"target_unknown", 404, 1, NextFix, "no target of this name", "choose one from list_targets"},
 	{"action_unknown", 404, 1, NextFix, "no such action of this run", "use the id that the call answered"},
@@ -78,6 +82,7 @@ var Codes = []Code{
 	{"not_authorized", 403, 1, NextAsk, "no live grant covers this call", "ask for approval"},
 	{"approval_denied", 403, 1, NextAsk, "the operator denied this call", "do something else, or ask the operator"},
 	{"approval_timeout", 403, 1, NextLater, "nobody answered the card in time", "ask again when the operator is there"},
+	{"no_call_in_flight", 403, 1, NextLater, "a supervised server's own call is admitted only during a granted tools/call of its epoch", "make it while a call of the host is being served"},
 	{"idempotency_mismatch", 409, 1, NextFix, "this idempotency key was used for another request", "use a new key for a new request"},
 	{"in_progress", 409, 1, NextLater, "the call with this idempotency key is still running", "ask for its status"},
 	{"result_lost", 410, 1, NextAsk, "the result is known but its body is no longer kept", "look the operation up at the service"},
