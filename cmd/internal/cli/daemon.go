@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sallyport/cmd/internal/service"
 	"sallyport/gateway/api"
 	"sallyport/gateway/home"
 )
@@ -54,6 +55,11 @@ func (a *app) start(ctx context.Context) error {
 	h, err := a.home()
 	if err != nil {
 		return err
+	}
+	if host, err := a.serviceHost(); err == nil && a.getenv(home.EnvHome) == "" {
+		if s := host.Installed(service.System); s.Installed && s.ServesUID == os.Geteuid() {
+			return &adviceError{errors.New("start gateway: the machine's service is your gateway, and another one beside it would be taken for it"), "as root: " + host.Start(service.System)}
+		}
 	}
 	ended, err := a.launch(h)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,24 +23,27 @@ type env struct {
 	errTTY   bool
 	width    func() int // of the terminal that stdout is, in characters; 0: it is none
 	getenv   func(string) string
-	tty      func() (*os.File, error)      // the controlling terminal
-	fd       func(n int) (*os.File, error) // a descriptor that the caller left open for us
-	spd      func() (string, error)        // the daemon's program
+	tty      func() (*os.File, error)                                               // the controlling terminal
+	fd       func(n int) (*os.File, error)                                          // a descriptor that the caller left open for us
+	spd      func() (string, error)                                                 // the daemon's program
+	manager  func(ctx context.Context, name string, args ...string) (string, error) // runs the service manager's programs
+	machine  string                                                                 // before the paths of the machine's files; "" but in tests
 	now      func() time.Time
 }
 
 func system() env {
 	return env{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		inTTY:  term.IsTerminal(int(os.Stdin.Fd())),
-		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
-		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		width:  terminalWidth,
-		getenv: os.Getenv,
-		tty:    func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
-		fd:     inherited,
-		spd:    findDaemon,
-		now:    time.Now,
+		inTTY:   term.IsTerminal(int(os.Stdin.Fd())),
+		outTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		errTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		width:   terminalWidth,
+		getenv:  os.Getenv,
+		tty:     func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
+		fd:      inherited,
+		spd:     findDaemon,
+		manager: runProgram,
+		now:     time.Now,
 	}
 }
 

@@ -75,6 +75,9 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		if refuse.Action != "" {
 			cause += " (" + refuse.Action + ")"
 		}
+		if refuse.Code == "gateway_unreachable" && next == api.Lookup(refuse.Code).Retry {
+			next = a.startAdvice(next)
+		}
 		if list := listingOf(cmd); refuse.Code == "not_found" && list != "" {
 			next = "`" + list + "` lists what there is"
 		}

@@ -68,7 +68,7 @@ func TestPropertyList(t *testing.T) {
 }
 
 func TestServedRefuses(t *testing.T) {
-	for _, s := range []Served{{}, {User: "root", Group: "root"}, {User: "a\nExecStart=/bin/sh", Group: "g", UID: 1}, {User: "a", Group: "</string>", UID: 1}} {
+	for _, s := range []Served{{UID: 7}, {User: "root", Group: "root"}, {User: "a\nExecStart=/bin/sh", Group: "g", UID: 1}, {User: "a", Group: "</string>", UID: 1}} {
 		if err := Systemd(io.Discard, s); err == nil {
 			t.Errorf("%+v is served", s)
 		}
