@@ -37,6 +37,7 @@ type Config struct {
 	ApprovalLife time.Duration            // how long a card waits; 0: api.ApprovalLife
 	Ours         func(digest string) bool // digests of sp and spd, which count as launchers; nil: none
 	Keyring      Keyring                  // of a keychain slot; nil: the session's keychain
+	Console      Console                  // whether there is a web console
 	Log          *slog.Logger             // diagnostics: codes and ids, never a secret; nil: none
 }
 
@@ -58,6 +59,7 @@ type Gateway struct {
 	acts      *actions
 	denied    *denials
 	witnesses witnesses
+	tabs      tabs
 	state
 }
 
@@ -113,6 +115,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if err := g.load(ctx); err != nil {
 		return nil, errors.Join(err, g.shut())
 	}
+	if err := g.openConsole(ctx); err != nil {
+		return nil, errors.Join(err, g.shut())
+	}
 	return g, nil
 }
 
@@ -146,6 +151,9 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	var serving errgroup.Group
 	serving.Go(func() error { defer cancel(); return g.serveAgents(doors, agents) })
 	serving.Go(func() error { defer cancel(); return g.serveOperators(doors, operators) })
+	if c := g.tabs.console; c != nil {
+		serving.Go(func() error { defer cancel(); return c.Serve(doors) })
+	}
 	g.task(func() { g.writeBehind(g.life) })
 	g.task(func() { g.keepTold(g.life) })
 	g.task(func() { g.anchorEvery(g.life, time.Minute) })
@@ -187,6 +195,7 @@ func (g *Gateway) shut() error {
 	g.stop()
 	g.http.Close()
 	g.ssh.Close()
+	g.closeConsole()
 	err := g.log.close()
 	if g.vault != nil {
 		g.vault.Lock()

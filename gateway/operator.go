@@ -42,10 +42,14 @@ type opRequest struct {
 
 	proc    *peer.Process // who sent it; nil only where nobody but this process could have
 	sitting string        // the sitting that proves it, if one does
+	tab     *tab          // the console's tab that sent it, in proc's place
 }
 
 // peer is the sender as the log keeps it.
 func (r opRequest) peer() event.Peer {
+	if r.tab != nil {
+		return r.tab.peer
+	}
 	if r.proc == nil {
 		return event.Peer{}
 	}
@@ -90,6 +94,7 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathIncident:    g.opRunIncident,
 		api.PathEpochRevoke: g.opEpochRevoke, api.PathGrantList: g.opGrantList, api.PathGrantRevoke: g.opGrantRevoke,
 		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathActionCancel: g.opActionCancel, api.PathCheckpoint: g.opCheckpoint,
+		api.PathConsoleOpen: g.opConsoleOpen,
 	}
 }
 
@@ -137,6 +142,10 @@ func (g *Gateway) serveOperators(ctx context.Context, l net.Listener) error {
 // keepAgentsOut is L1: attribution, a raised bar and no boundary. The proof is what an agent can't give.
 func (g *Gateway) keepAgentsOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := r.Context().Value(tabKey{}).(*tab); ok {
+			next.ServeHTTP(w, r) // whoever asked for its token came through here
+			return
+		}
 		why, who := "the caller could not be identified", event.Peer{}
 		c, ok := r.Context().Value(peerKey{}).(*opConn)
 		if !ok {
@@ -252,6 +261,7 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 	if c, ok := req.ctx.Value(peerKey{}).(*opConn); ok {
 		req.proc, _ = c.peer()
 	}
+	req.tab, _ = req.ctx.Value(tabKey{}).(*tab)
 	if !route.Proof {
 		if takesAway(route.Path) {
 			g.unproved.note(boot())

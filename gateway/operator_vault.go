@@ -17,7 +17,7 @@ import (
 func (g *Gateway) opStatus(r opRequest) (any, error) { return g.status(), nil }
 
 func (g *Gateway) status() api.Status {
-	s := api.Status{Vault: g.vault.State().String(), Version: g.cfg.Version, PID: os.Getpid(), Runs: map[string]int{},
+	s := api.Status{Vault: g.vault.State().String(), Version: g.cfg.Version, PID: os.Getpid(), Console: g.consoleURL(), Runs: map[string]int{},
 		PendingApprovals: len(g.cards.list()), Unresolved: g.acts.open(), Quarantine: g.vault.Reason(), Unproved: g.unproved.alarm(boot())}
 	if s.Vault == vault.Ready.String() && !g.open.Load() {
 		s.Vault = vault.Locked.String()

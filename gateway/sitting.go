@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -14,10 +15,12 @@ import (
 // sittingProof is the kind of a proof by sitting.
 const sittingProof = "sitting"
 
-// sitting lets one process instance answer cards with yes for a while, by one proof. It covers nothing else.
+// sitting lets one process instance, or one tab of the console, answer cards with yes for a while, by one proof. It covers
+// nothing else.
 type sitting struct {
 	id    string
 	proc  *peer.Process // held: what became of the process that opened it is seen here
+	tab   *tab          // whose it is; nil: a process's
 	began moment
 	ends  authz.Instant
 	over  chan struct{} // closed when it has ended
@@ -103,45 +106,91 @@ func sittingOver() *api.Error {
 	return api.Fail("proof_required", "this sitting has ended; open another one with the passphrase")
 }
 
-// openSitting begins one for a process whose operator gave a proof just now.
-func (g *Gateway) openSitting(ctx context.Context, p *peer.Process, proof string) (api.Sitting, error) {
-	if p == nil {
-		return api.Sitting{}, api.Fail("operator_refused", "a sitting belongs to a process, and there is none to see")
-	}
-	held, err := peer.Find(p.Facts().PID)
+// openSitting begins one for a process, or a tab, whose operator gave a proof just now.
+func (g *Gateway) openSitting(r opRequest) (api.Sitting, error) {
+	held, err := holder(r)
 	if err != nil {
-		return api.Sitting{}, api.Fail("operator_refused", "the caller could not be looked at twice")
+		return api.Sitting{}, err
 	}
-	if held.Key() != p.Key() || held.Facts().ExeDigest != p.Facts().ExeDigest || p.Same() != nil {
-		held.Close()
-		return api.Sitting{}, api.Fail("operator_refused", "the caller is no longer the program that connected")
+	who := r.peer()
+	if held != nil {
+		who = recorded(held.Facts())
 	}
 	t := at()
-	s := &sitting{id: newID("sit_"), proc: held, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
+	s := &sitting{id: newID("sit_"), proc: held, tab: r.tab, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
 	g.authority.Lock()
 	defer g.authority.Unlock()
 	// The log knows of it before anything is answered by it; and a lock that is under way ends what it finds.
-	err = g.log.note(ctx, "", event.SittingOpened{Sitting: s.id, Proof: proof, Ends: s.ends.Wall, Peer: recorded(held.Facts())})
+	err = g.log.note(r.ctx, "", event.SittingOpened{Sitting: s.id, Proof: r.who, Ends: s.ends.Wall, Peer: who})
 	switch {
 	case err != nil:
-		held.Close()
+		s.letGo()
 		return api.Sitting{}, api.Fail("audit_unavailable", "")
 	case !g.sittings.add(s):
-		held.Close()
-		g.complain("record sitting", g.log.note(ctx, "", event.SittingClosed{Sitting: s.id, Reason: "too_many"}))
+		s.letGo()
+		g.complain("record sitting", g.log.note(r.ctx, "", event.SittingClosed{Sitting: s.id, Reason: "too_many"}))
 		return api.Sitting{}, api.Fail("rate_limited", "too many sittings are open already")
 	case !g.open.Load():
-		g.closeTaken(ctx, g.sittings.take(func(x *sitting) bool { return x == s }), "vault_locked")
+		g.closeTaken(r.ctx, g.sittings.take(func(x *sitting) bool { return x == s }), "vault_locked")
 		return api.Sitting{}, api.Fail("vault_locked", "")
 	}
 	g.task(func() { g.mind(s) })
 	return api.Sitting{ID: s.id, EndsAt: s.ends.Wall}, nil
 }
 
+// holder is the process that a sitting will be of; nil for a tab's.
+func holder(r opRequest) (*peer.Process, error) {
+	if r.tab != nil {
+		return nil, nil
+	}
+	if r.proc == nil {
+		return nil, api.Fail("operator_refused", "a sitting belongs to a process, and there is none to see")
+	}
+	held, err := peer.Find(r.proc.Facts().PID)
+	if err != nil {
+		return nil, api.Fail("operator_refused", "the caller could not be looked at twice")
+	}
+	if held.Key() != r.proc.Key() || held.Facts().ExeDigest != r.proc.Facts().ExeDigest || r.proc.Same() != nil {
+		held.Close()
+		return nil, api.Fail("operator_refused", "the caller is no longer the program that connected")
+	}
+	return held, nil
+}
+
+// letGo closes what a sitting holds.
+func (s *sitting) letGo() {
+	if s.proc != nil {
+		s.proc.Close()
+	}
+}
+
+// gone is closed once whoever opened the sitting is no more, and how the log says that.
+func (s *sitting) gone() (<-chan struct{}, string) {
+	if s.tab != nil {
+		return s.tab.gone, "tab_gone"
+	}
+	return s.proc.Gone(), "process_gone"
+}
+
+// other tells why a request is not from whoever opened the sitting; "" if it is.
+func (s *sitting) other(r opRequest) string {
+	switch {
+	case r.tab != s.tab:
+		return "second_peer"
+	case s.tab != nil:
+		return ""
+	case r.proc == nil || r.proc.Key() != s.proc.Key():
+		return "second_peer"
+	case s.proc.Same() != nil || r.proc.Same() != nil:
+		return "peer_replaced"
+	}
+	return ""
+}
+
 // mind ends a sitting once its time is over, its process is gone, or the machine slept.
 func (g *Gateway) mind(s *sitting) {
-	defer s.proc.Close()
-	gone := s.proc.Gone()
+	defer s.letGo()
+	gone, how := s.gone()
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
 	for {
@@ -152,7 +201,7 @@ func (g *Gateway) mind(s *sitting) {
 		case <-g.life.Done():
 			return
 		case <-gone:
-			why = "process_gone"
+			why = how
 		case <-t.C:
 			why = s.ended(at())
 		}
@@ -193,20 +242,14 @@ func (g *Gateway) sat(ctx context.Context, r opRequest, path string) error {
 	if s == nil {
 		return sittingOver()
 	}
-	why := s.ended(at())
-	switch {
-	case why != "":
-	case r.proc == nil || r.proc.Key() != s.proc.Key():
-		why = "second_peer"
-	case s.proc.Same() != nil || r.proc.Same() != nil:
-		why = "peer_replaced"
-	default:
+	why := cmp.Or(s.ended(at()), s.other(r))
+	if why == "" {
 		return nil
 	}
 	g.endSittings(ctx, func(x *sitting) bool { return x == s }, why)
 	if why == "second_peer" || why == "peer_replaced" {
-		g.complain("record refused operator", g.log.note(ctx, "", event.OperatorRefused{Path: path, Reason: "the sitting is another process's", Peer: r.peer()}))
-		return api.Fail("operator_refused", "this sitting belongs to another process; it has ended")
+		g.complain("record refused operator", g.log.note(ctx, "", event.OperatorRefused{Path: path, Reason: "the sitting is another's", Peer: r.peer()}))
+		return api.Fail("operator_refused", "this sitting belongs to another process or tab; it has ended")
 	}
 	return sittingOver()
 }
@@ -216,7 +259,7 @@ func (g *Gateway) opSittingOpen(r opRequest) (any, error) {
 	if fault := decode(r.args, &struct{}{}); fault != nil {
 		return nil, fault
 	}
-	return g.openSitting(r.ctx, r.proc, r.who)
+	return g.openSitting(r)
 }
 
 // opSittingClose ends one; it only takes away.

@@ -161,24 +161,24 @@ func TestSittingOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	sure(t, r.bySitting(s.ID, q, c), "operator_refused", "another process")
+	sure(t, r.bySitting(s.ID, q, c), "operator_refused", "another process or tab")
 	sure(t, r.bySitting(s.ID, me(t), c), "proof_required", "ended")
-	sure(t, r.bySitting(r.sit(me(t)).ID, nil, c), "operator_refused", "another process")
+	sure(t, r.bySitting(r.sit(me(t)).ID, nil, c), "operator_refused", "another process or tab")
 	sure(t, r.bySitting("sit_x", me(t), c), "proof_required", "ended")
 
 	gone := r.sit(q)
 	stop()
 	eventually(t, "a sitting without its process ends", func() bool { return r.sittings.get(gone.ID) == nil })
-	if _, err := r.openSitting(t.Context(), q, "passphrase"); refusalOf(err).Code != "operator_refused" {
+	if _, err := r.openSitting(opRequest{ctx: t.Context(), proc: q, who: "passphrase"}); refusalOf(err).Code != "operator_refused" {
 		t.Errorf("for a process that is gone: %v", err)
 	}
-	if _, err := r.openSitting(t.Context(), nil, "passphrase"); refusalOf(err).Code != "operator_refused" {
+	if _, err := r.openSitting(opRequest{ctx: t.Context(), who: "passphrase"}); refusalOf(err).Code != "operator_refused" {
 		t.Errorf("for nobody: %v", err)
 	}
 	for range sittingsLimit {
 		r.sit(me(t))
 	}
-	_, err = r.openSitting(t.Context(), me(t), "passphrase")
+	_, err = r.openSitting(opRequest{ctx: t.Context(), proc: me(t), who: "passphrase"})
 	sure(t, err, "rate_limited", "too many sittings")
 	r.yes(c, "use")
 	<-ch
@@ -267,7 +267,7 @@ func TestCardStorm(t *testing.T) {
 		}
 	})
 	loop(5*time.Millisecond, func(n int) {
-		s, err := r.openSitting(context.Background(), p, "passphrase")
+		s, err := r.openSitting(opRequest{ctx: context.Background(), proc: p, who: "passphrase"})
 		for range 4 {
 			for _, c := range r.cards.list() {
 				if err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/cmd/internal/cli"
+	"sallyport/gateway"
 	"sallyport/gateway/home"
 )
 
@@ -53,28 +54,49 @@ var errUsage = errors.New("see `spd --help`")
 
 func commands() *cobra.Command {
 	var uid uint32
+	var console string
 	foreground := &cobra.Command{
 		Use:   "serve",
 		Short: "run the gateway in the foreground",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), uid, cmd.Flags().Changed("serve-uid"))
+			web, err := consoleOf(console, cmd.Flags().Changed("console"))
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), uid, cmd.Flags().Changed("serve-uid"), web)
 		},
 	}
+	foreground.Flags().StringVar(&console, "console", "on", "web console: `on|off`; without the flag the gateway also goes on where its addresses can't be had")
 	foreground.Flags().Uint32Var(&uid, "serve-uid", 0, "serve the user `UID` from a user of one's own, with sockets in the system's folder (see `sp service print`)")
 	root := &cobra.Command{
-		Use:           "spd",
-		Short:         "the " + home.Product + " gateway: acts with credentials that agents never hold",
-		Long:          "spd holds the vault and performs the actions that agents ask for. It is started with `sp up`, or runs in the\nforeground with `spd serve` (also: spd with no arguments). Everything else is done with `sp`.",
-		Version:       version,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), 0, false) },
+		Use:     "spd",
+		Short:   "the " + home.Product + " gateway: acts with credentials that agents never hold",
+		Long:    "spd holds the vault and performs the actions that agents ask for. It is started with `sp up`, or runs in the\nforeground with `spd serve` (also: spd with no arguments). Everything else is done with `sp`.",
+		Version: version,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), 0, false, gateway.ConsoleWanted)
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
 	root.AddCommand(append(demoCommands(), foreground)...)
 	return root
+}
+
+// consoleOf reads --console. Asked for by name it must be had.
+func consoleOf(word string, asked bool) (gateway.Console, error) {
+	switch {
+	case word == "off":
+		return gateway.ConsoleOff, nil
+	case word != "on":
+		return 0, fmt.Errorf("--console %q: on or off; %w", word, errUsage)
+	case asked:
+		return gateway.ConsoleRequired, nil
+	}
+	return gateway.ConsoleWanted, nil
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

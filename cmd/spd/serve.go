@@ -23,8 +23,8 @@ import (
 const workFactor = 18
 
 // serve is the daemon: hardened first, then opened, then listening. uid is whom it serves from a user of its own; 0: the
-// user who started it.
-func serve(ctx context.Context, uid uint32, served bool) error {
+// user who started it. web says whether there is a web console.
+func serve(ctx context.Context, uid uint32, served bool, web gateway.Console) error {
 	if served {
 		if err := hardenServed(uid); err != nil {
 			return err
@@ -45,7 +45,7 @@ func serve(ctx context.Context, uid uint32, served bool) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: set.LogLevel}))
-	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, ServeUID: uid, WorkFactor: workFactor, Ours: ours(), Log: log})
+	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, ServeUID: uid, WorkFactor: workFactor, Ours: ours(), Console: web, Log: log})
 	if err != nil {
 		return err
 	}

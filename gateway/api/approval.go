@@ -143,6 +143,9 @@ func DigestOf(card []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// WordList are the 2048 words that digests are said in.
+func WordList() []string { return wordlists.English }
+
 // digestWords is how many words stand for a digest: 66 bits of it, which nobody finds a second card for while one waits.
 const digestWords = 6
 

@@ -116,6 +116,7 @@ var Routes = []Route{
 	{Path: PathIncident},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
+	{Path: PathConsoleOpen},
 }
 
 // Status answers vault/status.
@@ -123,7 +124,8 @@ type Status struct {
 	Vault            string         `json:"vault"` // absent, locked, ready, quarantined
 	Version          string         `json:"version"`
 	PID              int            `json:"pid"`
-	Runs             map[string]int `json:"runs"` // by state
+	Console          string         `json:"console,omitempty"` // its URL, without a token
+	Runs             map[string]int `json:"runs"`              // by state
 	PendingApprovals int            `json:"pendingApprovals"`
 	Unresolved       int            `json:"unresolved"`           // writes whose outcome nobody knows yet
 	Quarantine       string         `json:"quarantine,omitempty"` // why the vault is quarantined

@@ -174,6 +174,10 @@ func (a *app) showStatus(s api.Status) {
 	if runs == nil {
 		runs = []string{"none"}
 	}
+	console := ""
+	if s.Console != "" {
+		console = s.Console + " (`sp console` opens it)"
+	}
 	unresolved := ""
 	if s.Unresolved > 0 {
 		unresolved = fmt.Sprintf("%d of unknown outcome: `sp action ls` shows sent_unconfirmed, `sp action resolve` says what became of it", s.Unresolved)
@@ -182,6 +186,7 @@ func (a *app) showStatus(s api.Status) {
 		"vault", vaultState(s.Vault),
 		"because", s.Quarantine,
 		"gateway", fmt.Sprintf("version %s, pid %d", s.Version, s.PID),
+		"console", console,
 		"runs", strings.Join(runs, ", "),
 		"cards", strconv.Itoa(s.PendingApprovals)+" waiting",
 		"writes", unresolved,
