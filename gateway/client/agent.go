@@ -131,7 +131,7 @@ func (d *door) connect(ctx context.Context) (l *line, id string, fresh bool, err
 		if err != nil {
 			return nil, "", false, err
 		}
-		d.line, fresh = newLine(conn), true
+		d.line, fresh = newLine(conn, nil), true
 	}
 	d.last++
 	return d.line, strconv.FormatUint(d.last, 10), fresh, nil

@@ -15,18 +15,20 @@ import (
 // line is one connection of the agents' door. Its reader, started by newLine,
 // ends when the connection does, and then everybody who waits is told.
 type line struct {
-	conn  net.Conn
-	write chan struct{} // holds one token; whoever took it may write
-	done  chan struct{} // closed when the reader has ended
+	conn   net.Conn
+	pushed func(api.Push) // takes what the gateway says unasked, in the reader's goroutine; nil: nothing is expected
+	write  chan struct{}  // holds one token; whoever took it may write
+	done   chan struct{}  // closed when the reader has ended
 
 	mu      sync.Mutex
 	waiting map[string]chan api.Response // nil once the line has ended
 	cause   *api.Error                   // what the gateway said of the connection as a whole
 }
 
-func newLine(conn net.Conn) *line {
+func newLine(conn net.Conn, pushed func(api.Push)) *line {
 	l := &line{
 		conn:    conn,
+		pushed:  pushed,
 		write:   make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		waiting: make(map[string]chan api.Response),
@@ -46,27 +48,41 @@ func (l *line) ended() bool {
 // ask sends frame and waits for the answer with its id. sent is false only if the
 // gateway cannot have read the whole frame.
 func (l *line) ask(ctx context.Context, id string, frame []byte) (r api.Response, sent bool, err error) {
-	answer := make(chan api.Response, 1)
-	l.mu.Lock()
-	if l.waiting == nil {
-		l.mu.Unlock()
-		return r, false, l.broken(false)
+	answer, err := l.expect(id)
+	if err != nil {
+		return r, false, err
 	}
-	l.waiting[id] = answer
-	l.mu.Unlock()
 	defer l.forget(id)
-
 	if err := l.send(ctx, frame); err != nil {
 		return r, false, err
 	}
+	r, err = l.await(ctx, answer)
+	return r, true, err
+}
+
+// expect makes room for what is answered to id: two answers at most, of which the first is a forward.
+func (l *line) expect(id string) (chan api.Response, error) {
+	answer := make(chan api.Response, 2)
+	l.mu.Lock()
+	if l.waiting == nil {
+		l.mu.Unlock()
+		return nil, l.broken(false)
+	}
+	l.waiting[id] = answer
+	l.mu.Unlock()
+	return answer, nil
+}
+
+// await waits for an answer to what was sent.
+func (l *line) await(ctx context.Context, answer chan api.Response) (api.Response, error) {
 	select {
 	case r, ok := <-answer:
 		if !ok {
-			return r, true, l.broken(true)
+			return r, l.broken(true)
 		}
-		return r, true, nil
+		return r, nil
 	case <-ctx.Done():
-		return r, true, ctx.Err()
+		return api.Response{}, ctx.Err()
 	}
 }
 
@@ -133,6 +149,10 @@ func (l *line) read() {
 			l.end(api.Fail("internal", "the gateway's answer is not understood"))
 			return
 		}
+		if r.Push != nil && l.pushed != nil {
+			l.pushed(*r.Push)
+			continue
+		}
 		if r.ID == "" {
 			l.end(r.Error)
 			return
@@ -146,9 +166,16 @@ func (l *line) deliver(r api.Response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// An answer that nobody waits for is a late one: its caller has gone.
-	if c, ok := l.waiting[r.ID]; ok {
+	c, ok := l.waiting[r.ID]
+	if !ok {
+		return
+	}
+	if r.Forward == nil {
 		delete(l.waiting, r.ID)
-		c <- r
+	}
+	select {
+	case c <- r:
+	default: // a second forward; the gateway says one
 	}
 }
 

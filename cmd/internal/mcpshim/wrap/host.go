@@ -1,0 +1,202 @@
+package wrap
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sallyport/cmd/internal/mcpshim/jsonline"
+	"sallyport/gateway/api"
+)
+
+// fromHost takes one line of the host's.
+func (w *wrapper) fromHost(line []byte) {
+	if blank(line) || w.ending != nil {
+		return
+	}
+	m, err := read(line)
+	switch {
+	case err == errNotJSON:
+		w.host.put(failure(nil, jsonline.CodeParse, err.Error()))
+	case err != nil:
+		w.host.put(failure(nil, jsonline.CodeRequest, err.Error()))
+	default:
+		w.take(m)
+	}
+}
+
+// take passes one message of the host's on, holds it until a server is ready for it, or answers it.
+func (w *wrapper) take(m message) {
+	switch {
+	case w.kid != nil && w.kid.greeted && !(m.method == "tools/call" && w.link == nil):
+	case w.starting || w.kid != nil && !w.kid.greeted:
+		w.hold(m)
+		return
+	case m.id == nil: // notifications and answers: there is nobody whom they would mean
+		w.note(m)
+		return
+	case w.again: // the last start failed for want of a gateway, or the gateway has gone since
+		w.hold(m)
+		w.launch("supervisor", nil)
+		return
+	case m.method != "tools/call":
+		w.host.put(failure(m.id, codeDown, w.down))
+		return
+	}
+	switch {
+	case m.method == "":
+		w.answerToServer(m)
+	case m.id == nil:
+		w.notify(m)
+	case w.isOpen(m.key):
+		w.host.put(failure(nil, jsonline.CodeRequest, "a request with this id is still unanswered"))
+	case m.method == "tools/call":
+		w.call(m)
+	case m.method == "subscriptions/listen":
+		w.listen(m)
+	case m.method == "server/discover" && w.legacyOnly:
+		w.host.put(failure(m.id, jsonline.CodeMethod, "this server ended when it was asked for server/discover; send initialize"))
+	default:
+		w.forward(m)
+	}
+}
+
+// isOpen says that the host waits for an answer under this id.
+func (w *wrapper) isOpen(key string) bool {
+	_, listens := w.listens[key]
+	return w.calls[key] != nil || listens || w.kid != nil && w.kid.owed[key] != nil
+}
+
+// hold keeps a message until a server is ready.
+func (w *wrapper) hold(m message) {
+	if len(w.held) < heldLimit {
+		w.held = append(w.held, m)
+	} else if m.id != nil && m.method != "" {
+		w.host.put(failure(m.id, codeTooMany, "too many requests wait for the server to start"))
+	}
+}
+
+// forward gives a request other than tools/call to the server.
+func (w *wrapper) forward(m message) {
+	k := w.kid
+	r := &request{done: func(a message) { w.host.put(a.line) }}
+	r.lost = func() {
+		w.host.put(failure(m.id, codeReplaced, "the server ended before it answered "+quote(m.method)+"; ask again"))
+	}
+	switch m.method {
+	case "initialize":
+		r.done = func(a message) { w.initialized(m, a) }
+		r.lost = func() { w.lostHandshake(m) }
+	case "server/discover":
+		r.done = func(a message) { w.discovered(m, a) }
+		r.lost = func() { w.lostHandshake(m) }
+	case "tools/list":
+		r.done = func(a message) { w.hostListed(k, m, a) }
+	}
+	if !w.give(k, m.key, m.line, r) {
+		w.host.put(failure(m.id, codeTooMany, "the server does not take more requests"))
+	}
+}
+
+// give writes a request to the child and awaits its answer.
+func (w *wrapper) give(k *child, key string, line []byte, r *request) bool {
+	if !k.in.put(line) {
+		return false
+	}
+	k.owed[key] = r
+	return true
+}
+
+// answerToServer passes on what the host says to a request of the server's that still runs.
+func (w *wrapper) answerToServer(m message) {
+	if !w.kid.asked[m.key] {
+		w.late++
+		return
+	}
+	delete(w.kid.asked, m.key)
+	w.kid.in.put(m.line)
+}
+
+// notify passes on a notification of the host's.
+func (w *wrapper) notify(m message) {
+	w.note(m)
+	if m.method == "notifications/cancelled" {
+		var p struct {
+			ID jsontext.Value `json:"requestId"`
+		}
+		if json.Unmarshal(m.params, &p) == nil {
+			if key, err := jsonline.IDKey(p.ID); err == nil && w.cancelled(key, m) {
+				return
+			}
+		}
+	}
+	w.kid.in.put(m.line)
+	if m.method == "notifications/initialized" {
+		w.refetch(w.kid)
+	}
+}
+
+// note remembers what a later server must be told again.
+func (w *wrapper) note(m message) {
+	if m.method == "notifications/initialized" {
+		w.done = m.line
+	}
+}
+
+// cancelled takes a cancellation that is not the server's business, or not only.
+func (w *wrapper) cancelled(key string, m message) (taken bool) {
+	if _, ok := w.listens[key]; ok {
+		delete(w.listens, key)
+		return true
+	}
+	r := w.calls[key]
+	if r == nil {
+		return false
+	}
+	delete(w.calls, key)
+	r.silent = true
+	if !r.sent {
+		return true // what the gateway forwards now will be reported as not sent
+	}
+	w.kid.in.put(m.line)
+	if o := w.kid.owed[key]; o != nil {
+		w.kid.owed[key] = &request{done: func(message) {}, lost: func() {}}
+		w.report(r, api.ServerReport{Outcome: "sent_unconfirmed"})
+	}
+	return true
+}
+
+// fromChild takes one line of the child's; nil is one that was too long.
+func (w *wrapper) fromChild(k *child, line []byte) {
+	if k != w.kid {
+		w.late++
+		return
+	}
+	if line != nil && blank(line) {
+		return
+	}
+	m, err := read(line)
+	if line == nil || err != nil {
+		if w.dropped++; w.dropped == 1 {
+			w.say("sp mcp: the server writes to its stdout what is no JSON-RPC: dropped (said once)")
+		}
+		return
+	}
+	switch {
+	case m.method == "":
+		r := k.owed[m.key]
+		if r == nil {
+			w.late++
+			return
+		}
+		delete(k.owed, m.key)
+		r.done(m)
+	case m.id != nil:
+		k.asked[m.key] = true
+		w.host.put(m.line)
+	case m.method == "notifications/tools/list_changed":
+		w.changed(k)
+	case w.ofListen(k, m):
+	default:
+		w.host.put(m.line)
+	}
+}
