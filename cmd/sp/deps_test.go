@@ -33,6 +33,7 @@ func TestDependencies(t *testing.T) {
 		"sallyport/cmd/internal/confine":          "an agent kept from the gateway",
 		"sallyport/cmd/internal/service":          "the units of a gateway under a user of its own",
 		"sallyport/cmd/internal/mcpshim/calmenv":  "its debug settings, off",
+		"sallyport/cmd/internal/mcpshim/wrap":     "a server of others', supervised",
 		"sallyport/auditlog":                      "bytes of the log",
 		"sallyport/auditlog/event":                "meaning of the log",
 		"sallyport/auditlog/incident":             "what it says of one run",

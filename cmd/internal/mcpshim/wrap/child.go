@@ -124,7 +124,10 @@ func drain(from io.Reader, to io.Writer) {
 	}
 }
 
-// listen reads the child's lines until its stdout ends. take is called with each; long ones with nil.
+// tooLong stands for a line that was not kept.
+var tooLong = []byte("too long")
+
+// listen reads the child's lines until its stdout ends.
 func (k *child) listen(take func(line []byte), pace func()) {
 	defer close(k.read)
 	for r := jsonline.NewReader(k.stdout); ; {
@@ -134,7 +137,7 @@ func (k *child) listen(take func(line []byte), pace func()) {
 		case err == nil:
 			take(line)
 		case errors.Is(err, jsonline.ErrTooLong):
-			take(nil)
+			take(tooLong)
 		default:
 			return
 		}

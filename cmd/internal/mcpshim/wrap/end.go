@@ -143,10 +143,17 @@ func (n *kin) terminate(k *child, cfg Config) {
 	}
 	if cfg.Children != "keep" {
 		group(syscall.SIGKILL)
-		n.sweep(k.pid())
+		n.clear(cfg, k.pid())
 	}
 	if k.wait(signalWait) {
 		n.reap(k)
+	}
+}
+
+// clear kills what a child left behind, where nothing else can be below us.
+func (n *kin) clear(cfg Config, ended int) {
+	if cfg.Alone && cfg.Children != "keep" {
+		n.sweep(ended)
 	}
 }
 

@@ -87,6 +87,7 @@ func (w *wrapper) forward(m message) {
 		r.done = func(a message) { w.initialized(m, a) }
 		r.lost = func() { w.lostHandshake(m) }
 	case "server/discover":
+		w.probe = true
 		r.done = func(a message) { w.discovered(m, a) }
 		r.lost = func() { w.lostHandshake(m) }
 	case "tools/list":
@@ -165,17 +166,17 @@ func (w *wrapper) cancelled(key string, m message) (taken bool) {
 	return true
 }
 
-// fromChild takes one line of the child's; nil is one that was too long.
+// fromChild takes one line of the child's; a line that was too long comes as what it can't be.
 func (w *wrapper) fromChild(k *child, line []byte) {
 	if k != w.kid {
 		w.late++
 		return
 	}
-	if line != nil && blank(line) {
+	if blank(line) {
 		return
 	}
 	m, err := read(line)
-	if line == nil || err != nil {
+	if err != nil {
 		if w.dropped++; w.dropped == 1 {
 			w.say("sp mcp: the server writes to its stdout what is no JSON-RPC: dropped (said once)")
 		}

@@ -176,8 +176,8 @@ func (w *wrapper) exited(k *child) {
 	tidy := func() {
 		if link != nil { // it sweeps what the child left
 			link.End(w.ctx, api.ServerEnd{ExecutionEpoch: epoch, Reason: "crash"})
-		} else if w.cfg.Children != "keep" {
-			w.kin.sweep(0)
+		} else {
+			w.kin.clear(w.cfg, 0)
 		}
 	}
 	if again {
