@@ -52,7 +52,7 @@ func (a *app) root() *cobra.Command {
 		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(), a.live(), a.console(),
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.gitSSH(), a.vault(),
 		a.backup(), a.restore(),
-		a.incident(), a.install(),
+		a.incident(), a.drills(), a.install(),
 		a.audit(), a.service(), completion(), a.version(),
 	)
 	root.Version = versionLine()
