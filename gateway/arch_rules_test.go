@@ -67,9 +67,10 @@ var arrows = map[string]to{
 	"cmd/internal/mcpshim/jsonline": {why: "lines of JSON-RPC, whoever reads them"},
 	"cmd/internal/mcpshim/calmenv":  {why: "it runs before every other package of the shim"},
 	"cmd/internal/confine":          {why: "what starts an agent knows the kernel, and nothing of ours"},
+	"cmd/internal/clientcfg":        {why: "files of other programs, and nothing of ours"},
 	"cmd/internal/drill":            {may: "auditlog auditlog/event gateway/api gateway/client gateway/home gateway/peer", why: "a drill is an operator, a client and a reviewer of a gateway of its own"},
 	"cmd/internal/service":          {why: "files for service managers, and who is served"},
-	"cmd/internal/cli":              {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/confine cmd/internal/drill cmd/internal/service", why: "sp has no way to a vault"},
+	"cmd/internal/cli":              {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/clientcfg cmd/internal/confine cmd/internal/drill cmd/internal/service", why: "sp has no way to a vault"},
 	"cmd/internal/demo": {
 		may:   "auditlog auditlog/event gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest",
 		tests: "cmd/internal/cli",

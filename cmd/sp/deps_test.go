@@ -30,6 +30,7 @@ func TestDependencies(t *testing.T) {
 		"sallyport/cmd/internal/cli":              "its commands",
 		"sallyport/cmd/internal/mcpshim":          "the agent's shim",
 		"sallyport/cmd/internal/mcpshim/jsonline": "its lines",
+		"sallyport/cmd/internal/clientcfg":        "the entries in clients' settings",
 		"sallyport/cmd/internal/drill":            "crashes, tried out",
 		"sallyport/cmd/internal/confine":          "an agent kept from the gateway",
 		"sallyport/cmd/internal/service":          "the units of a gateway under a user of its own",
