@@ -18,7 +18,8 @@ import (
 const (
 	jobOutputLimit = 1 << 20          // bytes kept on the host of stdout and of stderr, each; the rest is read and dropped
 	jobChunk       = 256 << 10        // bytes of each that one status brings
-	jobTimeout     = 20 * time.Second // one job command on a live connection, besides the grace of a cancel
+	jobTimeout     = 20 * time.Second // one job command on a live connection
+	cancelTimeout  = 35 * time.Second // and one that cancels: its script takes 12 s at most, besides looking
 	// CancelGrace is how long a job has between TERM and KILL.
 	CancelGrace = 3 * time.Second
 )
@@ -56,8 +57,8 @@ type Job struct {
 	Cancel     bool // somebody asked for its end
 	Complete   bool // both outputs have reached their end; what the command left behind may hold them open
 	Truncated  bool // output past 1 MiB was dropped on the host
-	// Proof is set by CancelJob alone: no process of the job lives (by state, start time and boot id; those that left its
-	// session are found by a mark in their environment). Without it the job may go on.
+	// Proof is set by CancelJob alone: no process of the job lives, zombies apart. Those that left its session or cleared
+	// their environment are found by their limits (see jobLimits), which only root can undo. Without it the job may go on.
 	Proof  bool
 	Detail string // a sentence of ours
 }
@@ -74,7 +75,8 @@ func (c *Conn) StartJob(ctx context.Context, id string, cmd Command, m Match) (R
 	case !m.covers(cmd, c.shell) || cmd.argv == nil:
 		return Result{Outcome: Denied, Reason: "rule_mismatch", Detail: "the rule was matched for another command or login shell"}, nil
 	}
-	argv := []any{len(cmd.stdin), jobSupervisor}
+	resident, data := jobLimits(id)
+	argv := []any{len(cmd.stdin), jobSupervisor, resident, data}
 	for _, a := range cmd.argv {
 		argv = append(argv, a)
 	}
@@ -150,7 +152,8 @@ func parseStatus(w []string) (j Job, x, z int64, ok bool) {
 
 // CancelJob ends a job: TERM, CancelGrace, KILL, then it looks. Job.Proof tells whether anything of it can still live.
 func (c *Conn) CancelJob(ctx context.Context, id string) (Job, error) {
-	words, err := c.jobWord(ctx, "cancel", id, jobTimeout+CancelGrace, io.Discard, int(CancelGrace/time.Second))
+	resident, data := jobLimits(id)
+	words, err := c.jobWord(ctx, "cancel", id, cancelTimeout, io.Discard, int(CancelGrace/time.Second), resident, data)
 	if err != nil {
 		return Job{}, err
 	}
@@ -171,7 +174,7 @@ func (c *Conn) CancelJob(ctx context.Context, id string) (Job, error) {
 	case "left":
 		j.State, j.Detail = JobRunning, "some of its processes outlived KILL"
 	default:
-		j.Detail = "a process that may be the job's lives on, or the host has no /proc to look in"
+		j.Detail = "a process that may be the job's lives on, or the host has no /proc that shows them all"
 	}
 	return j, nil
 }

@@ -22,6 +22,7 @@ type jobBed struct {
 // job starts argv under id on a connection of its own, with a rule that names exactly it.
 func (b *jobBed) job(t *testing.T, id string, stdin string, argv ...string) sshexec.Result {
 	t.Helper()
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs", id)) })
 	rule := make([]string, len(argv))
 	for i, a := range argv {
 		rule[i] = strings.ReplaceAll(a, "*", `\*`)
@@ -98,36 +99,37 @@ func alive(mark string) []string {
 	return out
 }
 
-// Jobs with every login shell, for ordinary accounts and for root.
+// Jobs with every login shell, for ordinary accounts and for root. All at once: none is taken for a part of another.
 func TestSSHDJobs(t *testing.T) {
-	shells := []string{"bash", "dash", "ash", "fish", "tcsh"}
-	accounts := shellAccounts(t, shells...)
-	s := startSSHD(t, accounts, "")
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs")) })
-	play := func(t *testing.T, sh string) {
-		own := *s.bed
-		own.auth.Run, own.target.Shell = sh, "exact" // what an exact shell takes, every shell takes
-		if sh != "root" {
-			if accounts["sp-"+sh] == "" {
-				missing(t, sh, "not installed")
-			}
-			own.target.User = "sp-" + sh
-		}
-		b := &jobBed{sshd: &sshd{bed: &own, dir: s.dir, log: s.log}, shell: "exact"}
-		b.life(t, sh)
-		b.once(t, sh)
-		b.cancels(t, sh)
+	names, accounts := []string{"me"}, map[string]string{}
+	if os.Getuid() == 0 {
+		shells := []string{"bash", "dash", "ash", "fish", "tcsh"}
+		names, accounts = append(shells, "root"), shellAccounts(t, shells...)
 	}
-	t.Run("accounts", func(t *testing.T) {
-		for _, sh := range shells {
+	s := startSSHD(t, accounts, "")
+	t.Run("as", func(t *testing.T) {
+		for _, sh := range names {
 			t.Run(sh, func(t *testing.T) {
 				t.Parallel() // most of it is waiting
-				play(t, sh)
+				own := *s.bed
+				own.auth.Run, own.target.Shell = sh, "exact" // what an exact shell takes, every shell takes
+				if sh != "root" && sh != "me" {
+					if accounts["sp-"+sh] == "" {
+						missing(t, sh, "not installed")
+					}
+					own.target.User = "sp-" + sh
+				}
+				b := &jobBed{sshd: &sshd{bed: &own, dir: s.dir, log: s.log}, shell: "exact"}
+				b.life(t, sh)
+				b.once(t, sh)
+				b.cancels(t, sh)
 			})
 		}
 	})
-	t.Run("root", func(t *testing.T) { play(t, "root") }) // alone: root's look for escapees sees every account's
 }
+
+// wrapper tells in which accounts what is the wrapper's alone is shown: what differs elsewhere is how it got there.
+func wrapper(sh string) bool { return sh == "root" || sh == "dash" || sh == "me" }
 
 func (b *jobBed) life(t *testing.T, sh string) {
 	id := "life" + sh
@@ -152,8 +154,8 @@ func (b *jobBed) life(t *testing.T, sh string) {
 	if j, _, _ := b.status(t, "never"+sh); j.State != sshexec.JobNone {
 		t.Errorf("no such job: %+v", j)
 	}
-	if sh != "root" && sh != "dash" {
-		return // what is left is the wrapper's alone
+	if !wrapper(sh) {
+		return
 	}
 	big := "big" + sh
 	if r := b.job(t, big, "", "sh", "-c", "head -c 3000000 /dev/zero; echo end >&2"); r.Outcome != sshexec.Accepted {
@@ -186,47 +188,54 @@ func (b *jobBed) once(t *testing.T, sh string) {
 	}
 }
 
-// cancels: S07 and the ways out of a session.
+// cancels: S07, the ways out of a session, and those of a job that hides.
 func (b *jobBed) cancels(t *testing.T, sh string) {
-	for name, script := range map[string]string{
-		"plain":   `sleep 1000`,
-		"deaf":    `trap "" TERM; while :; do sleep 0.2; done`,
-		"setsid":  `setsid sh -c "trap : TERM; while :; do sleep 0.2; done" & sleep 1000`,
-		"double":  `(setsid sh -c "sleep 1000 & sleep 1000" &) ; sleep 0.3; exit 0`,
-		"cleared": `(env -i setsid sleep 54321 &) ; sleep 1000`,
+	const (
+		folder = `cd ~/.local/state/sallyport/jobs/$SALLYPORT_JOB || exit 9; `
+		hidden = `env -i setsid sh -c "while :; do sleep 0.2; done; : SALLYPORT_JOB=$SALLYPORT_JOB" & `
+		last   = `sleep 1000; : last`
+	)
+	for name, x := range map[string]struct {
+		script string
+		want   int // processes that carry the id, besides the command and its supervisor
+		as     sshexec.Job
+	}{ // the last two: below one limit it is still the job's, below both it may be
+		"plain":   {last, 0, sshexec.Job{Proof: true}},
+		"deaf":    {`trap "" TERM; while :; do sleep 0.2; done; : last`, 0, sshexec.Job{Proof: true}},
+		"setsid":  {`setsid sh -c "trap : TERM; while :; do sleep 0.2; done" & ` + last, 1, sshexec.Job{Proof: true}},
+		"double":  {`(setsid sh -c "sleep 1000 & sleep 1000" &) ; sleep 1; exit 0`, 2, sshexec.Job{Proof: true}},
+		"cleared": {hidden + last, 1, sshexec.Job{Proof: true}},
+		"forged":  {hidden + folder + `echo 1 9999999999999 x 7 1 1 >me; echo 0 >rc; : >done; ` + last, 1, sshexec.Job{Proof: true}},
+		"another": {hidden + folder + `jobs -p >p; read p <p; sed -i "s/^[0-9]*/$p/" me; ` + last, 1, sshexec.Job{Proof: true}},
+		"removed": {hidden + folder + `cd; rm -r ~/.local/state/sallyport/jobs/$SALLYPORT_JOB; ` + last, 1, sshexec.Job{Proof: true}},
+		"service": {`env -i INVOCATION_ID=x setsid sh -c "while :; do sleep 0.2; done; : SALLYPORT_JOB=$SALLYPORT_JOB" & ` + last, 1, sshexec.Job{Proof: true}},
+		"limited": {`ulimit -d 4000000; ` + hidden + last, 1, sshexec.Job{Proof: true}},
+		"lowered": {`ulimit -d $(($(ulimit -d)-1)); ulimit -m $(($(ulimit -m)-1)); ` + hidden + last, 1, sshexec.Job{}},
 	} {
-		if sh != "root" && sh != "dash" && name != "plain" {
-			continue // the scripts are the host's sh's in every account: what differs is how they got there
+		if !wrapper(sh) && name != "plain" {
+			continue
 		}
 		id := name + sh
-		if r := b.job(t, id, "", "sh", "-c", script); r.Outcome != sshexec.Accepted {
+		if r := b.job(t, id, "", "sh", "-c", x.script); r.Outcome != sshexec.Accepted && (name != "removed" || r.Outcome != sshexec.SentUnconfirmed) {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		mark := "SALLYPORT_JOB=" + id
-		waitFor(t, "the command", func() bool { return len(alive(mark)) > 1 })
+		waitFor(t, "the command", func() bool { return len(alive(mark)) >= x.want+3 })
 		b.drop()
 		j := b.cancel(t, id)
-		if name == "cleared" { // it has nothing left that says whose it is
-			if j.Proof {
-				t.Errorf("%s: proof, yet %q", name, alive("54321"))
-			}
-			for _, d := range alive("sleep\x0054321") {
-				var pid int
-				if _, err := fmt.Sscanf(d, "/proc/%d", &pid); err == nil {
-					if p, err := os.FindProcess(pid); err == nil {
-						_ = p.Kill()
-					}
+		left := alive(mark)
+		if j.Proof != x.as.Proof || j.Proof && len(left) > 0 || j.Proof && !j.Cancel || j.State == sshexec.JobRunning {
+			t.Errorf("%s: %+v, alive %q", name, j, left)
+		}
+		for _, d := range left {
+			var pid int
+			if _, err := fmt.Sscanf(d, "/proc/%d", &pid); err == nil {
+				if p, err := os.FindProcess(pid); err == nil {
+					_ = p.Kill()
 				}
 			}
-		} else if strings.Contains(j.Detail, "may be the job's") && len(alive(mark)) == 0 {
-			t.Logf("%s: another test of this machine left something that may be the job's", name)
-		} else if !j.Proof || !j.Cancel || j.State == sshexec.JobRunning {
-			t.Errorf("%s: %+v, alive %q", name, j, alive(mark))
 		}
-		if left := alive(mark); len(left) > 0 && j.Proof {
-			t.Errorf("%s: alive after proof: %q", name, left)
-		}
-		if st, _, _ := b.status(t, id); !st.Cancel {
+		if st, _, _ := b.status(t, id); st.Cancel == (name == "removed") {
 			t.Errorf("%s: %+v", name, st)
 		}
 	}
@@ -235,7 +244,6 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 // A supervisor that was killed leaves a job that is lost, never one that ended well.
 func TestSSHDJobLost(t *testing.T) {
 	s := startSSHD(t, nil, "")
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs/lost1")) })
 	b := &jobBed{sshd: s, shell: "posix"}
 	if r := b.job(t, "lost1", "", "sleep", "1000"); r.Outcome != sshexec.Accepted {
 		t.Fatalf("%+v", r)
@@ -254,10 +262,10 @@ func TestSSHDJobLost(t *testing.T) {
 // S08: a connection cut right behind the start: the job stays, and is found with its exit status.
 func TestSSHDJobCut(t *testing.T) {
 	s := startSSHD(t, nil, "")
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs")) })
 	b := &jobBed{sshd: s, shell: "posix"}
 	for i := range 8 {
 		id := fmt.Sprintf("cut%d", i)
+		t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs", id)) })
 		rules, err := rules(t, "posix", []string{"sh", "-c", "exit 7"})
 		if err != nil {
 			t.Fatal(err)
