@@ -133,12 +133,16 @@ func wrapper(sh string) bool { return sh == "root" || sh == "dash" || sh == "me"
 
 func (b *jobBed) life(t *testing.T, sh string) {
 	id := "life" + sh
-	script := `cat; echo it is >&2; sleep 1; pwd; umask; exit 42`
+	goes := filepath.Join(b.dir, "go"+sh)
+	script := `cat; echo it is >&2; until [ -e ` + goes + ` ]; do sleep 0.1; done; pwd; umask; exit 42`
 	if r := b.job(t, id, "from stdin\n", "sh", "-c", script); r.Outcome != sshexec.Accepted {
 		t.Fatalf("start: %+v", r)
 	}
 	if j, _, _ := b.status(t, id); j.State != sshexec.JobRunning {
 		t.Errorf("status: %+v", j)
+	}
+	if err := os.WriteFile(goes, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	b.drop()
 	j, out, errw := b.ended(t, id)
