@@ -21,6 +21,7 @@ type card struct {
 	ask    *ask
 	ends   authz.Instant
 	answer chan verdict // buffered 1; receives exactly once
+	signed bool         // a passkey said yes; set before the answer
 }
 
 // verdict is how a card ended. Reason is empty for yes.
@@ -29,7 +30,7 @@ type verdict struct{ reason string }
 // approval is the card as Decide judges it: a yes to exactly this plan in exactly this epoch.
 func (c *card) approval() authz.Approval {
 	return authz.Approval{ID: c.shown.ID, Run: c.shown.AgentRun, Epoch: c.shown.ExecutionEpoch, Digest: c.shown.Digest,
-		Version: c.plan.authz.Version, Ends: c.ends, Reserved: true}
+		Version: c.plan.authz.Version, Ends: c.ends, Reserved: true, Passkey: c.signed}
 }
 
 // weak tells whether the caller's identity is weak; what a yes gives is less then.
@@ -77,8 +78,8 @@ func (g *Gateway) origin(who caller) api.Origin {
 // something was decided meanwhile: an earlier card's grant may cover this call too. A nil error and a nil card mean that
 // it does, or that what the call was bound to is gone.
 func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() authz.Decision) (*card, *api.Error) {
-	if p.authz.Confirm == authz.ConfirmPasskey {
-		return nil, api.Fail("not_authorized", fmt.Sprintf("credential %s wants a passkey for each use, and this gateway takes none yet; the operator may set its confirm to click", p.authz.Credential))
+	if p.authz.Confirm == authz.ConfirmPasskey && !g.canSign() {
+		return nil, api.Fail("not_authorized", fmt.Sprintf("credential %s wants a passkey for each use, and none can answer: the operator may enrol one (sp passkey add), or set its confirm to click", p.authz.Credential))
 	}
 	a, refused := g.cards.join(who.epoch, p)
 	if refused != nil {

@@ -30,10 +30,10 @@ func checkConfirm(s string) (string, error) {
 	switch s {
 	case "":
 		return "never", nil
-	case "never", "click":
+	case "never", "click", "passkey":
 		return s, nil
 	}
-	return "", api.Fail("invalid_request", "confirm: never or click")
+	return "", api.Fail("invalid_request", "confirm: never, click or passkey")
 }
 
 // entry is a new credential as the vault keeps it, and its value.

@@ -60,6 +60,7 @@ type Gateway struct {
 	denied    *denials
 	witnesses witnesses
 	tabs      tabs
+	signing   signing
 	state
 }
 
@@ -103,7 +104,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }
 	}
-	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials()}
+	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials(), signing: signing{nonces: proof.NewNonces(boot)}}
 	g.cards.known = g.past.known
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -215,6 +216,7 @@ func (g *Gateway) shut() error {
 func (g *Gateway) shutGate(ctx context.Context, reason string) ([]*run, error) {
 	g.open.Store(false)
 	g.endSittings(ctx, func(*sitting) bool { return true }, reason)
+	g.signing.enrolments.end()
 	g.cards.expire(func(*card) bool { return true }, reason)
 	moved := g.voidAll()
 	g.probes.stop()

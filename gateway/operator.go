@@ -43,6 +43,7 @@ type opRequest struct {
 	proc    *peer.Process // who sent it; nil only where nobody but this process could have
 	sitting string        // the sitting that proves it, if one does
 	tab     *tab          // the console's tab that sent it, in proc's place
+	signed  *signed       // what a passkey signed, if one proves it
 }
 
 // peer is the sender as the log keeps it.
@@ -88,6 +89,8 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathTargetAdd: g.opTargetAdd, api.PathTargetList: g.opTargetList, api.PathTargetShow: g.opTargetShow, api.PathTargetRemove: g.opTargetRemove,
 		api.PathApprovalList: g.opApprovalList, api.PathApprovalGrant: g.opApprovalGrant, api.PathApprovalDeny: g.opApprovalDeny,
 		api.PathApprovalTable: g.opApprovalTable, api.PathApprovalMute: g.opApprovalMute, api.PathApprovalUnmute: g.opApprovalUnmute,
+		api.PathPasskeyAdd: g.opPasskeyAdd, api.PathPasskeyOpen: g.opPasskeyOpen, api.PathPasskeyEnrol: g.opPasskeyEnrol,
+		api.PathPasskeyList: g.opPasskeyList, api.PathPasskeyRemove: g.opPasskeyRemove, api.PathProofChallenge: g.opProofChallenge,
 		api.PathSittingOpen: g.opSittingOpen, api.PathSittingClose: g.opSittingClose,
 		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,
 		api.PathRunContain: g.opRunContain, api.PathRunTerminate: g.opRunTerminate,
@@ -276,7 +279,7 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 			return api.Fail("invalid_request", "a proof is at most 4096 bytes")
 		}
 		if strings.ContainsFunc(k.Value, unicode.IsControl) {
-			return api.Fail("proof_wrong", "a passphrase holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
+			return api.Fail("proof_wrong", "a proof holds no control characters") // scrypt reads one that ends in NUL as one that doesn't
 		}
 	}
 	req.who = req.proof.Kind
@@ -290,6 +293,13 @@ func (g *Gateway) prove(route api.Route, req *opRequest) error {
 	if req.proof.Kind == sittingProof {
 		req.sitting = req.proof.Value
 		return g.sat(req.ctx, *req, route.Path)
+	}
+	if req.proof.Kind == passkeyProof {
+		if err := g.proveSigned(route.Path, req); err != nil {
+			return err
+		}
+		g.attended()
+		return nil
 	}
 	if err := g.proof.Verify(req.ctx, req.proof, route.Path, req.args); err != nil {
 		return err

@@ -3,10 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"sallyport/auditlog/event"
 	"sallyport/authz"
@@ -60,7 +57,7 @@ func (g *Gateway) takeCard(r opRequest, a api.ApproveArgs) (*card, error) {
 		return nil, gone
 	case c == nil:
 		return nil, api.Fail("invalid_request", "cardDigest: not the card that waits; look at it again")
-	case c.plan.authz.Confirm == authz.ConfirmPasskey:
+	case c.plan.authz.Confirm == authz.ConfirmPasskey && r.signed == nil:
 		return nil, api.Fail("proof_required", "this credential wants a passkey for each use; a "+r.who+" is none")
 	case a.AcceptWeak && !c.weak():
 		return nil, api.Fail("invalid_request", "acceptWeak: the agent's identity is not weak")
@@ -69,6 +66,7 @@ func (g *Gateway) takeCard(r opRequest, a api.ApproveArgs) (*card, error) {
 	case !g.cards.take(c):
 		return nil, gone
 	}
+	c.signed = r.signed != nil
 	return c, nil
 }
 
@@ -80,12 +78,13 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	}
 	x := newGrant(c, a, t, r.who)
 	s, yes := x.shown, yesOf(c, t.Wall)
-	args := jsontext.Value(slices.Clone(r.args))
-	if err := args.Canonicalize(); err != nil {
-		return api.Grant{}, api.Fail("invalid_request", "args: no canonical form")
+	said := event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest,
+		Proof: r.kind(), Operator: r.who, Args: canonicalArgs(r.args), Sitting: r.sitting}
+	if r.signed != nil {
+		said.Args, said.Assertion = r.signed.args, r.signed.assertion
 	}
 	evs := []event.Event{
-		event.ApprovalGranted{Approval: c.shown.ID, Run: run.id, Epoch: c.epoch.id, Scope: a.Scope, Card: c.bytes, CardDigest: c.shown.CardDigest, Proof: r.who, Operator: r.who, Args: args, Sitting: r.sitting},
+		said,
 		event.GrantIssued{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, ToolScope: s.ToolScope, CredentialScope: s.CredentialScope,
 			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator},
 	}

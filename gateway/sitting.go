@@ -19,6 +19,7 @@ const sittingProof = "sitting"
 // nothing else.
 type sitting struct {
 	id    string
+	by    string        // the proof that opened it
 	proc  *peer.Process // held: what became of the process that opened it is seen here
 	tab   *tab          // whose it is; nil: a process's
 	began moment
@@ -117,7 +118,7 @@ func (g *Gateway) openSitting(r opRequest) (api.Sitting, error) {
 		who = recorded(held.Facts())
 	}
 	t := at()
-	s := &sitting{id: newID("sit_"), proc: held, tab: r.tab, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
+	s := &sitting{id: newID("sit_"), by: r.who, proc: held, tab: r.tab, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
 	g.authority.Lock()
 	defer g.authority.Unlock()
 	// The log knows of it before anything is answered by it; and a lock that is under way ends what it finds.

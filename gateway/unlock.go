@@ -50,6 +50,9 @@ func (g *Gateway) openVault(ctx context.Context, key vault.Key, o *opening) erro
 	defer g.opening.Store(false)
 	err := g.rebuild(ctx, o)
 	if err == nil {
+		err = g.tellPasskeys(ctx, o.restored || o.accept != nil)
+	}
+	if err == nil {
 		err = g.log.note(ctx, "", o.done())
 	}
 	if err != nil {

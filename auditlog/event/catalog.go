@@ -190,7 +190,7 @@ type ApprovalRequested struct {
 	CardDigest string `json:"cardDigest"`
 }
 
-// ApprovalGranted keeps the card as it was shown, and what was signed. Proof is passphrase, sitting or a later kind. Args are the
+// ApprovalGranted keeps the card as it was shown, and what was signed. Proof is passphrase, sitting or passkey. Args are the
 // RFC 8785 bytes of the operator's request; an assertion is over them.
 type ApprovalGranted struct {
 	Approval   string    `json:"approval"`
@@ -204,14 +204,6 @@ type ApprovalGranted struct {
 	Args       []byte    `json:"args,omitempty"`
 	Assertion  Assertion `json:"assertion,omitempty"`
 	Sitting    string    `json:"sitting,omitempty"` // the open one that proved it, with proof "sitting"
-}
-
-// Assertion is what an authenticator answered, byte for byte (WebAuthn level 2, section 5.2.2).
-type Assertion struct {
-	CredentialID      []byte `json:"credentialId,omitempty"`
-	AuthenticatorData []byte `json:"authenticatorData,omitempty"`
-	ClientDataJSON    []byte `json:"clientDataJSON,omitempty"`
-	Signature         []byte `json:"signature,omitempty"`
 }
 
 // ApprovalDenied refuses one card.

@@ -2,13 +2,7 @@ package event
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"time"
@@ -134,8 +128,8 @@ func (c *checker) proved(e ApprovalGranted) {
 		c.breach(approvalPasskey, seqs(c.at.Seq), "approval %s is signed by a passkey that is not enrolled: %s", e.Approval, hex.EncodeToString(s.CredentialID))
 		return
 	}
-	if why := k.verify(s, e.Args); why != "" {
-		c.breach(approvalSignature, seqs(c.at.Seq, k.seq), "the signature of approval %s does not hold: "+why, e.Approval)
+	if err := s.Verify(k.spki, k.rpID, grantPath, e.Args); err != nil {
+		c.breach(approvalSignature, seqs(c.at.Seq, k.seq), "the signature of approval %s does not hold: "+err.Error(), e.Approval)
 		return
 	}
 	c.out.Signed++
@@ -145,10 +139,10 @@ func (c *checker) proved(e ApprovalGranted) {
 type passkey struct {
 	seq  uint64
 	rpID string
-	key  crypto.PublicKey // nil: no key that is understood here
+	spki []byte
 }
 
-// passkeyAdded enrols an ES256 (P-256) or EdDSA (Ed25519) key.
+// passkeyAdded enrols a key.
 func (c *checker) passkeyAdded(e PasskeyAdded) {
 	if old, ok := c.keys[string(e.CredentialID)]; ok {
 		if c.open {
@@ -156,65 +150,5 @@ func (c *checker) passkeyAdded(e PasskeyAdded) {
 		}
 		return
 	}
-	k := passkey{seq: c.at.Seq, rpID: e.RPID}
-	if pub, err := x509.ParsePKIXPublicKey(e.SPKI); err == nil {
-		switch pub := pub.(type) {
-		case *ecdsa.PublicKey:
-			if pub.Curve == elliptic.P256() {
-				k.key = pub
-			}
-		case ed25519.PublicKey:
-			k.key = pub
-		}
-	}
-	c.keys[string(e.CredentialID)] = k
-}
-
-// Flags of authenticator data (WebAuthn level 2, section 6.1).
-const (
-	userPresent  = 1 << 0
-	userVerified = 1 << 2
-)
-
-// verify checks an assertion over the request (WebAuthn level 2, section 7.2) and tells what is wrong with it.
-func (k passkey) verify(s Assertion, args []byte) (wrong string) {
-	var client struct {
-		Type      string `json:"type"`
-		Challenge string `json:"challenge"`
-	}
-	if err := json.Unmarshal(s.ClientDataJSON, &client); err != nil {
-		return "its client data cannot be read"
-	}
-	h := sha256.New()
-	h.Write([]byte(grantPath + "\n"))
-	h.Write(args)
-	rp := sha256.Sum256([]byte(k.rpID))
-	switch {
-	case client.Type != "webauthn.get":
-		return "it is no assertion"
-	case len(args) == 0 || client.Challenge != base64.RawURLEncoding.EncodeToString(h.Sum(nil)):
-		return "it is for another request"
-	case len(s.AuthenticatorData) < 37:
-		return "its authenticator data is too short"
-	case !bytes.Equal(s.AuthenticatorData[:32], rp[:]):
-		return "it is for another relying party"
-	case s.AuthenticatorData[32]&userPresent == 0 || s.AuthenticatorData[32]&userVerified == 0:
-		return "the user was not verified"
-	}
-	of := sha256.Sum256(s.ClientDataJSON)
-	signed := slices.Concat(s.AuthenticatorData, of[:])
-	switch key := k.key.(type) {
-	case *ecdsa.PublicKey:
-		sum := sha256.Sum256(signed)
-		if ecdsa.VerifyASN1(key, sum[:], s.Signature) {
-			return ""
-		}
-	case ed25519.PublicKey:
-		if ed25519.Verify(key, signed, s.Signature) {
-			return ""
-		}
-	default:
-		return "the key's kind is not known"
-	}
-	return "it does not verify"
+	c.keys[string(e.CredentialID)] = passkey{seq: c.at.Seq, rpID: e.RPID, spki: e.SPKI}
 }

@@ -119,6 +119,13 @@ var wrongProofs = []struct {
 	{rule: approvalSignature, name: "nobody there", at: 1, wrong: func(s scene) { s.by("es", "", flags(userVerified), nil) }},
 	{rule: approvalSignature, name: "not verified", at: 1, wrong: func(s scene) { s.by("es", "", flags(userPresent), nil) }},
 	{rule: approvalSignature, name: "another relying party", at: 1, wrong: func(s scene) { s.by("es", "", func(_ *string, d *[]byte) { (*d)[0] ^= 1 }, nil) }},
+	{rule: approvalSignature, name: "another page", at: 1, wrong: func(s scene) { s.by("es", "", client("localhost:7777", "localhost.example:7777"), nil) }},
+	{rule: approvalSignature, name: "a page without a port", at: 1, wrong: func(s scene) { s.by("es", "", client("localhost:7777", "localhost"), nil) }},
+	{rule: approvalSignature, name: "a secure page", at: 1, wrong: func(s scene) { s.by("es", "", client("http:", "https:"), nil) }},
+	{rule: approvalSignature, name: "a frame of another page", at: 1, wrong: func(s scene) { s.by("es", "", client(":false", ":true"), nil) }},
+	{rule: approvalSignature, name: "two origins", at: 1, wrong: func(s scene) {
+		s.by("es", "", client(`"origin"`, `"origin":"http://localhost:1","origin"`), nil)
+	}},
 	{rule: approvalSignature, name: "short data", at: 1, wrong: func(s scene) { s.by("es", "", func(_ *string, d *[]byte) { *d = (*d)[:36] }, nil) }},
 	{rule: approvalSignature, name: "an unknown kind of key", at: 1, wrong: func(s scene) {
 		var err error

@@ -27,8 +27,9 @@
 //
 // A sitting is open from sitting_opened to sitting_closed, to its end, or to whatever closes the vault.
 //
-// An approval's signature is a WebAuthn assertion, ES256 on P-256 or EdDSA on Ed25519, user present and verified, whose
-// challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey that the log enrolled before.
+// An approval's signature is a WebAuthn assertion, ES256 on P-256, EdDSA on Ed25519 or RS256, user present and verified,
+// given on a page of http://localhost:PORT, whose challenge is SHA-256("approval/grant" | 0x0A | args), against a passkey
+// that the log enrolled before.
 //
 // The rules:
 //

@@ -102,8 +102,8 @@ var Codes = []Code{
 	{"scrub_withheld", 502, 1, NextAsk, "the answer could not be searched for secrets and is withheld", "ask the service for an uncompressed answer"},
 	// The operators' door.
 	{"operator_refused", 403, 1, NextAsk, "an agent's process may not act as the operator", "run this command from your own terminal"},
-	{"proof_required", 401, 1, NextFix, "this command needs the operator's proof", "give the passphrase at the prompt or with --passphrase-fd"},
-	{"proof_wrong", 403, 1, NextFix, "the passphrase is wrong", "try again"},
+	{"proof_required", 401, 1, NextFix, "this command needs the operator's proof", "give the passphrase at the prompt or with --passphrase-fd, or sign with a passkey where the command takes --passkey"},
+	{"proof_wrong", 403, 1, NextFix, "the proof is wrong", "try again"},
 	{"disk_refused", 507, 1, NextAsk, "the disk refused to write", "free some space, or make it writable, and try again"},
 	{"last_slot", 409, 1, NextFix, "that is the last slot that is not in a keychain", "add a passphrase or recovery slot first"},
 	{"keychain_unavailable", 503, 1, NextFix, "the keychain does not give what it should", "the passphrase still works: `sp unlock`"},

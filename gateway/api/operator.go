@@ -22,6 +22,7 @@ type Envelope struct {
 // Proof shows that a human stands behind a request. Kind "passphrase": Value is the operator's passphrase, checked against
 // the vault's slot. Kind "recovery": Value is the recovery identity, for what opens a slot itself (unlock, release, and
 // whatever changes the slots). Kind "keychain", without a value: spd asks the session's keychain (unlock alone).
+// Kind "passkey": Value is an [Assertion] as a JSON document, whose challenge is [Challenge] of the request; see [Fresh].
 // Kind "sitting": Value is the id of a sitting that this very process opened; it answers cards with yes, and nothing else.
 type Proof struct {
 	Kind  string `json:"kind"`
@@ -110,6 +111,8 @@ var Routes = []Route{
 	{Path: PathTargetAdd, Proof: true}, {Path: PathTargetList}, {Path: PathTargetShow}, {Path: PathTargetRemove, Proof: true},
 	{Path: PathApprovalList}, {Path: PathApprovalGrant, Proof: true}, {Path: PathApprovalDeny},
 	{Path: PathApprovalTable}, {Path: PathApprovalMute}, {Path: PathApprovalUnmute, Proof: true},
+	{Path: PathPasskeyAdd, Proof: true}, {Path: PathPasskeyOpen}, {Path: PathPasskeyEnrol}, {Path: PathPasskeyList}, {Path: PathPasskeyRemove, Proof: true},
+	{Path: PathProofChallenge},
 	{Path: PathSittingOpen, Proof: true}, {Path: PathSittingClose},
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathRunContain}, {Path: PathRunTerminate, Proof: true},

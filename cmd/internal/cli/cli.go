@@ -49,7 +49,7 @@ func (a *app) root() *cobra.Command {
 	root := group("sp", "Speak to the gateway that acts for agents and keeps their keys",
 		a.up(), a.down(), a.initVault(), a.unlock(), a.lock(), a.status(),
 		a.secret(), a.host(), a.apply(),
-		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(), a.live(), a.console(),
+		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(), a.live(), a.console(), a.passkeys(),
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.gitSSH(), a.vault(),
 		a.backup(), a.restore(),
 		a.incident(), a.drills(), a.install(),

@@ -51,7 +51,7 @@ once, to see whether the account's shell takes quoted arguments; one that doesn'
 	f.StringArrayVar(&args.AllowDownload, "allow-download", nil, "a folder that files may be read from, and below it: `DIR` (repeatable)")
 	f.StringArrayVar(&args.AllowGit, "allow-git", nil, "a repository for \"sp git-ssh\": its `PATH` as git writes it (repeatable)")
 	f.StringArrayVar(&args.GitRules, "git-rule", nil, "`RULE` for pushes: no-push, create-only or no-delete and a full ref, * is one segment (repeatable)")
-	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
+	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use; passkey: and signs each with a passkey")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		args.Name = words[0]
 		if err := hostArgs(&args, key, argv); err != nil {

@@ -48,7 +48,7 @@ puttygen KEY.ppk -O private-openssh -o KEY.
 	f := cmd.Flags()
 	f.StringVar(&args.Kind, "kind", "", "how the value is sent: see above")
 	f.StringVar(&args.Account, "account", "", "`LABEL` of the account this belongs to, shown on cards")
-	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use")
+	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant (default); click: a person approves each use; passkey: and signs each with a passkey")
 	rules := newRuleFlags(cmd)
 	f.StringVar(&args.Preset, "preset", "", "fill in what is known of a service: its `NAME`, see \"sp secret presets\"")
 	f.StringVar(&args.Site, "site", "", "with --preset: the service's `HOST`, where it is not the usual one")

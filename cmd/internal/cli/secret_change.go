@@ -69,7 +69,7 @@ waiting card that names the credential ends, and so do the calls under way by th
 	ask := a.asker(cmd)
 	f := cmd.Flags()
 	f.StringVar(&args.Account, "account", "", "`LABEL` of the account this belongs to, shown on cards")
-	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant; click: a person approves each use")
+	f.StringVar(&args.Confirm, "confirm", "", "never: quiet inside a grant; click: a person approves each use; passkey: and signs each with a passkey")
 	f.StringVar(&args.Principal, "principal", "", "ssh-ca: the one `NAME` that certificates are for; empty: the host's user")
 	rules := newRuleFlags(cmd)
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
