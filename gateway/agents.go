@@ -68,6 +68,8 @@ type agentConn struct {
 	write sync.Mutex
 	blobs *blobs
 	pipes gitPipes
+	since time.Duration   // when it connected, on the boot clock
+	over  <-chan struct{} // closed at its end
 }
 
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
@@ -80,12 +82,14 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 		a.answer(api.Response{Error: api.Fail("peer_unidentified", "")})
 		return
 	}
-	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom, p.Facts().PID)}
+	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom, p.Facts().PID), since: boot()}
 	defer a.blobs.close()
 	defer g.dismiss(p)
 	ctx, cancel := context.WithCancel(ctx)
+	a.over = ctx.Done()
 	var work sync.WaitGroup
 	defer work.Wait()
+	defer a.hangUp()
 	defer cancel()
 	defer a.pipes.close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -167,7 +171,7 @@ func (a *agentConn) readLine(r *bufio.Reader) (line []byte, held *hold, err erro
 // serve answers one line.
 func (a *agentConn) serve(ctx context.Context, line []byte, held *hold) {
 	var req api.Request
-	if fault := decode(line, &req); fault != nil {
+	if fault := decodeRaw(line, &req, "/params/params", "/params/pages", "/params/reply"); fault != nil {
 		// The call's own method walks the road with its fault, so that a malformed call is recorded like any other.
 		a.refuseLine(ctx, idOf(line), fault)
 		return
@@ -197,7 +201,17 @@ func (a *agentConn) refuseLine(ctx context.Context, id string, fault *api.Error)
 func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) api.Response {
 	switch req.Method {
 	case api.MethodCall:
-		return a.call(ctx, req.Params, held)
+		return a.call(ctx, req, held)
+	case api.MethodServerPlan:
+		return a.serverPlan(ctx, req.Params)
+	case api.MethodServerStarted:
+		return a.serverStarted(ctx, req.Params)
+	case api.MethodServerCatalog:
+		return a.serverCatalog(ctx, req.Params)
+	case api.MethodServerReport:
+		return a.serverReport(ctx, req.Params)
+	case api.MethodServerEnd:
+		return a.serverEnd(ctx, req.Params)
 	case api.MethodStatus:
 		return a.status(ctx, req.Params)
 	case api.MethodBlob:
@@ -219,11 +233,15 @@ func (a *agentConn) dispatch(ctx context.Context, req api.Request, held *hold) a
 
 // call walks one action and answers when it has ended, or as pending when the wait is over. held is kept as long as the
 // action holds what the line said.
-func (a *agentConn) call(ctx context.Context, params []byte, held *hold) api.Response {
+func (a *agentConn) call(ctx context.Context, req api.Request, held *hold) api.Response {
 	var r api.ActionRequest
 	var q parsed
 	sent := func() {} // gives back the room of the blob it names
-	if fault := decode(params, &r); fault != nil {
+	fault := decodeRaw(req.Params, &r, "/params")
+	if fault == nil && (r.ExecutionEpoch != "" || len(r.Params) > 0 || r.RequestID != "") {
+		return a.relayCall(ctx, r, req.ID, held)
+	}
+	if fault != nil {
 		q.fault = fault
 	} else {
 		q = parseWith(r, func(ref string) ([]byte, *api.Error) {

@@ -44,7 +44,10 @@ func offers(t *targets, p *plan, weak bool) []api.Offer {
 
 // reach is all that the tool may do with the credential, not only this call.
 func (p *plan) reach(t *targets) string {
-	if onHost(p.tool) {
+	if p.relay != nil {
+		return "every " + escape(p.tool, 256) + " of " + p.relay.server.label + ", as it is declared now, in this process of it alone"
+	}
+	if p.onHost() {
 		return p.tool + " with " + p.authz.Credential + ": " + p.hosts(t)
 	}
 	s := fmt.Sprintf("every %s with %s that its rules allow, reads and writes alike", p.tool, p.authz.Credential)

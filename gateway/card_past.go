@@ -147,8 +147,8 @@ func (g *Gateway) loadPast(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("grant %s: %w", row.ID, err)
 		}
-		if json.Unmarshal(plain, &s) == nil && len(s.Grant.CredentialScope) == 1 {
-			g.past.approved(s.Grant.CredentialScope[0], s.Yes)
+		if json.Unmarshal(plain, &s) == nil {
+			g.past.approved(strings.Join(s.Grant.CredentialScope, ","), s.Yes) // none, or one
 		}
 	}
 	return nil

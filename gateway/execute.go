@@ -30,6 +30,8 @@ type outcome struct {
 	signal    string
 	sent      int64
 	received  int64
+	oldEpoch  string // of a call that was lost in a transition of its server
+	newEpoch  string
 }
 
 // settled gives the outcome its word and, where that is no success, the error that says what to do.
@@ -48,16 +50,20 @@ func (o *outcome) settled(word, reason, detail string) {
 // event is the outcome as the log keeps it.
 func (o *outcome) event(a api.Action) event.ToolFinished {
 	return event.ToolFinished{Action: a.ID, Run: a.AgentRun, Epoch: a.ExecutionEpoch, Outcome: o.word, Reason: o.reason, Status: o.status,
-		Exit: o.exit, Signal: o.signal, Flags: o.flags, Reflected: o.reflected, Sent: o.sent, Received: o.received, JobID: a.JobID}
+		Exit: o.exit, Signal: o.signal, Flags: o.flags, Reflected: o.reflected, Sent: o.sent, Received: o.received, JobID: a.JobID,
+		OldEpoch: o.oldEpoch, NewEpoch: o.newEpoch}
 }
 
 // execute lends the plaintext to one executor for the length of one callback. It runs past the gate only.
 func (g *Gateway) execute(c *call, p *plan) outcome {
 	var out outcome
 	var err error
-	if onHost(p.tool) {
+	switch {
+	case p.relay != nil:
+		return g.executeRelay(c, p)
+	case p.onHost():
 		err = g.executeHost(c, p, &out)
-	} else {
+	default:
 		err = g.vault.With(c.ctx, p.secret, func(s vault.Secret) error { return g.executeHTTP(c, p, s, &out) })
 	}
 	switch {
@@ -152,7 +158,10 @@ func (p *plan) effectHash() []byte {
 
 // bytesOut is the size of what the caller supplied: a body, a command's stdin, a file.
 func (p *plan) bytesOut() int64 {
-	if onHost(p.tool) {
+	switch {
+	case p.relay != nil:
+		return int64(len(p.relay.args))
+	case p.onHost():
 		return int64(len(p.host.supplied()))
 	}
 	return int64(len(p.http.Body()))

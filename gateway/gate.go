@@ -56,6 +56,14 @@ func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk
 	if e := who.epoch; e != nil {
 		f.Caller.Epoch, f.Caller.State = e.id, e.state
 		f.Caller.Suspended = g.suspends.Load() && e.drift.Load()
+		switch {
+		case p != nil && p.relay != nil:
+			g.relayFacts(&f, p)
+		case e.inst != nil && walk == authz.FullWalk: // the server's own call
+			f.Approved = r.served.approved[e.inst.server.label]
+			f.Caller.Unstable = len(e.inst.unstable) > 0
+			f.Caller.Idle = len(e.inst.during()) == 0
+		}
 	}
 	f.Load.Asks, f.Load.AskLimit = g.cards.asksOf(who.epoch)
 	for _, x := range r.grants {
@@ -193,6 +201,7 @@ func (g *Gateway) revoke(ctx context.Context, r *run, by word) (api.Revoked, err
 	r.mu.Unlock()
 
 	g.cards.expire(func(c *card) bool { return c.epoch.run == r }, "run_revoked")
+	g.stopServers(r, func(*server) bool { return true }, string(authz.RunRevoked))
 	left := g.stopHeld(r, every)
 
 	err := g.recordRevoked(ctx, r, event.RunRevoked{Run: r.id, Operator: by.operator, Peer: by.peer, Left: left}, ended)

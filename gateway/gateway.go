@@ -61,6 +61,7 @@ type Gateway struct {
 	witnesses witnesses
 	tabs      tabs
 	signing   signing
+	servers   *servers
 	state
 }
 
@@ -104,7 +105,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Ours == nil {
 		c.Ours = func(string) bool { return false }
 	}
-	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials(), signing: signing{nonces: proof.NewNonces(boot)}}
+	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials(), servers: newServers(), signing: signing{nonces: proof.NewNonces(boot)}}
 	g.cards.known = g.past.known
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))

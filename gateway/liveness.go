@@ -92,13 +92,14 @@ func (g *Gateway) lookOnce(ctx context.Context) {
 		}
 	}
 	if len(alive) == 0 {
-		return
+		return // a server's run has its wrapper
 	}
 	roll, err := peer.CallRoll()
 	if err != nil {
 		g.complain("look at processes", err)
 		return
 	}
+	g.lookAtServers(ctx, roll)
 	for _, r := range alive {
 		r.enrol(roll)
 		if ev := r.listen(roll, now().Wall); ev != nil && g.log.w.Load() != nil {

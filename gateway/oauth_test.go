@@ -14,7 +14,7 @@ import (
 	oauth2errors "github.com/go-oauth2/oauth2/v4/errors"
 	"github.com/go-oauth2/oauth2/v4/manage"
 	"github.com/go-oauth2/oauth2/v4/models"
-	"github.com/go-oauth2/oauth2/v4/server"
+	oauthserver "github.com/go-oauth2/oauth2/v4/server"
 	"github.com/go-oauth2/oauth2/v4/store"
 
 	"sallyport/auditlog/event"
@@ -45,8 +45,8 @@ func newOAuth(t testing.TB) *oauthService {
 	o.manager.SetPasswordTokenCfg(&manage.Config{AccessTokenExp: time.Second, RefreshTokenExp: time.Hour, IsGenerateRefresh: true})
 	o.manager.SetRefreshTokenCfg(&manage.RefreshingConfig{AccessTokenExp: time.Hour, RefreshTokenExp: time.Hour, IsGenerateRefresh: true, IsRemoveAccess: true, IsRemoveRefreshing: true})
 	o.manager.SetClientTokenCfg(&manage.Config{AccessTokenExp: time.Hour})
-	srv := server.NewDefaultServer(o.manager)
-	srv.SetClientInfoHandler(server.ClientBasicHandler)
+	srv := oauthserver.NewDefaultServer(o.manager)
+	srv.SetClientInfoHandler(oauthserver.ClientBasicHandler)
 	srv.SetInternalErrorHandler(func(error) *oauth2errors.Response { return nil })
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {

@@ -86,7 +86,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	evs := []event.Event{
 		said,
 		event.GrantIssued{Grant: s.ID, Run: run.id, Epoch: c.epoch.id, ToolScope: s.ToolScope, CredentialScope: s.CredentialScope,
-			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator},
+			IssuedAt: s.IssuedAt, ExpiresWhen: s.ExpiresWhen, Approval: s.Approval, Operator: s.Operator, ServerLabel: s.ServerLabel, Contract: x.Contract},
 	}
 	g.authority.Lock()
 	defer g.authority.Unlock()
@@ -96,7 +96,7 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 	run.mu.Lock()
 	was := run.state
 	next, bad := was.Next(authz.Granted)
-	gone := c.epoch.state != authz.Live
+	gone := !c.stands()
 	run.mu.Unlock()
 	if snap := g.vault.Snapshot(); snap == nil || !c.plan.current(snap) {
 		gone = true // the credential or host changed after the card was taken
@@ -118,9 +118,10 @@ func (g *Gateway) grant(r opRequest, c *card, a api.ApproveArgs) (api.Grant, err
 		return api.Grant{}, err
 	}
 	run.mu.Lock()
-	lost := run.state != was || c.epoch.state != authz.Live || !g.open.Load()
+	lost := run.state != was || !c.stands() || !g.open.Load()
 	if !lost {
 		run.step(authz.Granted)
+		c.granted()
 		run.grants = append(run.grants, x)
 		run.denied = 0
 	}
@@ -152,7 +153,15 @@ func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *gra
 		x.Ends = after(t, a.Until.Sub(t.Wall))
 		expires = a.Until.UTC().Format(time.RFC3339)
 	}
-	x.shown = api.Grant{ID: x.ID, AgentRun: x.Run, ExecutionEpoch: x.Epoch, ToolScope: x.Tools, CredentialScope: x.Credentials,
+	scope := x.Credentials
+	var label string
+	if p.relay != nil {
+		x.Contract, label, scope = p.relay.contract, p.relay.server.label, []string{}
+		if a.Scope == "use" {
+			x.Ends = after(t, api.ApprovalLife*time.Second) // its host was refused, and has to call again
+		}
+	}
+	x.shown = api.Grant{ServerLabel: label, ID: x.ID, AgentRun: x.Run, ExecutionEpoch: x.Epoch, ToolScope: x.Tools, CredentialScope: scope,
 		IssuedAt: t.Wall, ExpiresWhen: expires, Approval: c.shown.ID, Operator: operator, AcceptedWeak: a.AcceptWeak}
 	return x
 }

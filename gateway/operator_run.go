@@ -153,6 +153,9 @@ func (g *Gateway) opEpochRevoke(r opRequest) (any, error) {
 		return nil, api.Fail("not_found", "no epoch of this id lives; see `sp run show`")
 	}
 	left, err := g.endEpoch(r.ctx, e, "operator", r.word())
+	if e.inst != nil {
+		g.stopServers(e.run, func(s *server) bool { return s == e.inst.server }, string(authz.ReasonEpochEnded))
+	}
 	return revoked(g, e.run, left, err)
 }
 

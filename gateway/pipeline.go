@@ -53,6 +53,9 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 	g.acts.hold(c)
 
 	d, used, refused := g.authorize(asking, who, p, c)
+	if p.relay != nil && refused == nil && d.Verdict != authz.Allow {
+		d, a = g.unapproved(p, d, a)
+	}
 	switch {
 	case refused != nil:
 		c.cancel()
@@ -73,6 +76,9 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 	}
 	a.State = api.Running
 	g.acts.update(a)
+	if p.relay != nil {
+		g.attend(p.relay.server)
+	}
 	var out outcome
 	if d := g.enter(who, p, c); d.Verdict != authz.Allow {
 		out = outcome{word: "denied", reason: string(d.Reason)}
@@ -89,8 +95,11 @@ func (g *Gateway) authorize(asking context.Context, who caller, p *plan, c *call
 		if asking.Err() != nil {
 			return authz.Decision{}, nil, askEnded(asking) // what was not sent goes with its caller
 		}
+		if p.relay != nil {
+			g.attend(p.relay.server)
+		}
 		d, used := g.reserve(who, p, c)
-		if d.Verdict != authz.Ask || used != nil {
+		if d.Verdict != authz.Ask || used != nil || p.relay != nil { // a supervised server's host has no way to wait
 			return d, used, nil
 		}
 		card, refused := g.ask(asking, who, p, func() authz.Decision { return g.judge(who, p, authz.FullWalk) })
@@ -136,6 +145,7 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 		Call: g.recordCall(who, p, c.id), Digest: p.authz.Digest, Preview: p.preview(), Decision: string(d.Reason),
 		Grant: d.Grant, Approval: d.Approval, IdempotencyKey: p.key, BytesOut: p.bytesOut(), ArtifactDrift: who.epoch.drift.Load(),
 	}
+	g.recordServer(who, p, &ev)
 	seq, err := g.log.append(c.ctx, auditlog.Entry{Kind: auditlog.Intent, Subject: event.Subject(c.id), Body: event.Encode(ev),
 		Own: g.own(who, p, "", "", ownDeed{Operation: ev.Operation, Grant: d.Grant, Approval: d.Approval})})
 	if err != nil {

@@ -28,6 +28,7 @@ type parsed struct {
 	http   httpexec.Request
 	host   hostAsk
 	job    *jobAsk    // a request about a remote job; nil for every other
+	relay  *relayAsk  // a call of a supervised server's tool; nil for every other
 	reason string     // the agent's own words, escaped
 	fault  *api.Error // rung 0
 }
@@ -115,9 +116,13 @@ func bind(q parsed, t *targets) *plan {
 	case q.fault != nil:
 		p.authz.Fault = authz.Reason(q.fault.Code)
 		p.detail = q.fault.Reason
+	case q.relay != nil:
+		asked := *q.relay // a plan never changes what was parsed
+		p.relay = &asked
+		p.bindRelay()
 	case q.job != nil:
 		p.bindJob(t)
-	case onHost(q.tool):
+	case p.onHost():
 		p.bindHost(t)
 	default:
 		p.bindHTTP(t)
@@ -199,18 +204,21 @@ func (p *plan) sum() [32]byte {
 	}
 	put([]byte("sallyport plan 1"))
 	put([]byte(p.tool))
-	if !p.authz.Bound || p.tool != api.ToolHTTP { // else the origin is the target, however the caller named it
+	if !p.authz.Bound || p.tool != api.ToolHTTP || p.relay != nil { // else the origin is the target, however the caller named it
 		put([]byte(p.target))
 	}
 	put([]byte(p.authz.Target))
 	put([]byte(p.authz.Credential))
 	put(binary.BigEndian.AppendUint64(nil, p.authz.Version))
 	p.way.sum(put)
-	if p.fault == nil && p.tool == api.ToolHTTP {
+	if p.fault == nil && p.tool == api.ToolHTTP && p.relay == nil {
 		put(p.http.Canonical())
 	}
-	if p.fault == nil && onHost(p.tool) && p.job == nil {
+	if p.fault == nil && p.onHost() && p.job == nil {
 		put(p.host.canonical(p.tool))
+	}
+	if p.relay != nil {
+		p.relay.sum(put)
 	}
 	if p.job != nil {
 		put([]byte(p.job.verb + " " + p.job.of.ID))
@@ -220,6 +228,9 @@ func (p *plan) sum() [32]byte {
 
 // current tells whether what the plan was bound to still stands in s.
 func (p *plan) current(s *vault.Snapshot) bool {
+	if p.relay != nil {
+		return true // it has no credential; its contract is looked at under the run's lock
+	}
 	m, ok := s.Credential(p.secret.Name)
 	if !ok || m.Version != p.secret.Version {
 		return false
@@ -230,6 +241,9 @@ func (p *plan) current(s *vault.Snapshot) bool {
 // gaps are the questions of 04 that this channel leaves open, told on each write's card.
 func (p *plan) gaps() []string {
 	switch {
+	case p.relay != nil:
+		return []string{"what the server does with the call only the server knows: if its process goes before it answers, nothing looks the call up or cancels it",
+			"its own calls with credentials are admitted while this call is in flight; which tool made them can't be told"}
 	case p.authz.Effect == authz.Read:
 		return nil
 	case p.tool == api.ToolSSH:

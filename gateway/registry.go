@@ -110,7 +110,7 @@ func (c caller) same() bool {
 	if c.proc == nil || c.proc.Same() != nil {
 		return false
 	}
-	if c.epoch != nil && !c.epoch.drift.Load() && c.proc.Exchanged() {
+	if c.epoch != nil && c.epoch.inst == nil && !c.epoch.drift.Load() && c.proc.Exchanged() {
 		c.epoch.drift.Store(true)
 	}
 	return true
@@ -121,6 +121,10 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 	g.book.mu.Lock()
 	e := g.book.peers[p.Key()]
 	g.book.mu.Unlock()
+	if e != nil && e.inst != nil && e.proc.Same() != nil {
+		g.attend(e.inst.server) // another program speaks: that is for the server's rule
+		e = g.book.at(p.Key())
+	}
 	if e != nil {
 		if e.proc.Same() == nil {
 			return caller{p, e.run, e}, nil
@@ -149,9 +153,9 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 		defer g.book.mu.Unlock()
 		return caller{proc: p, run: g.book.owners[chief.Key()]}, nil
 	}
-	above := chainOf(p)
+	above, under := chainOf(p), g.runAbove(p)
 	g.authority.Lock()
-	c, kept, err := g.opened(ctx, p, chief, passed, above)
+	c, kept, err := g.opened(ctx, p, chief, passed, above, under)
 	g.authority.Unlock()
 	if errors.Is(err, errReplaced) {
 		return g.identify(ctx, p, open) // another call opened an epoch meanwhile, and its program is gone already
@@ -168,7 +172,7 @@ const keptEpochs = 64
 type keeps struct{ chief, passed bool }
 
 // opened opens what is missing of run and epoch. g.authority must be held, which also makes it once for parallel calls.
-func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process, above chain) (c caller, kept keeps, err error) {
+func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*peer.Process, above chain, under *run) (c caller, kept keeps, err error) {
 	g.book.mu.Lock()
 	e, r := g.book.peers[p.Key()], g.book.owners[chief.Key()]
 	g.book.mu.Unlock()
@@ -179,6 +183,9 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 		return caller{p, e.run, e}, keeps{}, nil
 	}
 	t := now().Wall
+	if under != nil {
+		r = under // whatever runs below a wrapper belongs to the wrapper's run
+	}
 	fresh := r == nil
 	var evs []event.Event
 	if fresh {
@@ -201,7 +208,10 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	}
 	r.mu.Unlock()
 	g.book.mu.Lock()
-	g.book.runs[r.id], g.book.owners[chief.Key()], g.book.peers[p.Key()] = r, r, e
+	g.book.runs[r.id], g.book.peers[p.Key()] = r, e
+	if under == nil {
+		g.book.owners[chief.Key()] = r
+	}
 	g.book.mu.Unlock()
 	if fresh {
 		g.watch(chief.Gone(), func() { g.clientGone(r); chief.Close() })
@@ -235,6 +245,10 @@ func (g *Gateway) endEpoch(ctx context.Context, e *epoch, reason string, by word
 	r.mu.Lock()
 	e.state = authz.EpochEnded
 	ended := r.void(e)
+	if e.inst != nil {
+		e.inst.end()
+		e.inst.revoked = e.inst.revoked || reason == "operator"
+	}
 	if len(r.grants) == 0 {
 		r.step(authz.Lock) // without a live grant the run is no longer active
 	}

@@ -53,6 +53,7 @@ type relative struct {
 const (
 	roleClient     = "client"
 	roleShim       = "shim"
+	roleServer     = "server"
 	roleDescendant = "descendant"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/authz"
 	"sallyport/gateway/api"
+	"sallyport/gateway/launch"
 	"sallyport/gateway/peer"
 )
 
@@ -33,6 +34,7 @@ type run struct {
 	denied int               // cards the operator denied
 	calls  int
 	roster roster // the processes of it
+	served served // the supervised servers of it
 }
 
 // owner is the process a run belongs to, as facts; the process itself is kept by its watcher.
@@ -66,6 +68,7 @@ type epoch struct {
 	drift atomic.Bool      // its program was exchanged on disk
 	echo  int              // reflections since its grants were last paused, under run.mu
 	told  bool             // that it has ended is recorded; under Gateway.authority
+	inst  *instance        // of a supervised server; nil: an agent's own process
 }
 
 // grant is live authority in memory. Only memory counts while spd runs.
@@ -89,7 +92,8 @@ type call struct {
 
 // newRun makes a run nobody has granted anything.
 func newRun(o owner, opened time.Time) *run {
-	return &run{id: newID("run_"), opened: opened, owner: o, state: authz.Pending, held: map[string]*call{}, keys: map[string]keyUse{}}
+	return &run{id: newID("run_"), opened: opened, owner: o, state: authz.Pending, held: map[string]*call{}, keys: map[string]keyUse{},
+		served: served{approved: map[string]string{}, catalogs: map[string]launch.Revision{}}}
 }
 
 // stands is the run's state, for whoever does not hold mu.
@@ -161,7 +165,11 @@ func (r *run) show() api.Run {
 		out.Reparented = append(out.Reparented, api.Reparented{ProcessID: x.pid, Parent: x.parent, PPID: x.ppid, At: x.at})
 	}
 	for _, e := range r.epochs {
-		out.Epochs = append(out.Epochs, api.Epoch{ID: e.id, State: e.state.String(), ProcessID: e.facts.PID})
+		x := api.Epoch{ID: e.id, State: e.state.String(), ProcessID: e.facts.PID}
+		if e.inst != nil {
+			x.ServerLabel = e.inst.server.label
+		}
+		out.Epochs = append(out.Epochs, x)
 	}
 	return out
 }

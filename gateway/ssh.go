@@ -15,6 +15,9 @@ import (
 // What is asked of an SSH host: a command, a job, a file, a repository. All of them name a stored host, are held to its
 // rules, and log in as its operator said.
 
+// onHost tells whether a plan is about an SSH host: a supervised server may call its own tools what it likes.
+func (p *plan) onHost() bool { return p.relay == nil && onHost(p.tool) }
+
 // onHost tells the tools that act on an SSH host.
 func onHost(tool string) bool {
 	switch tool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -18,7 +19,10 @@ const maxTokens = 1 << 16
 
 // strict makes one token pass over a document and refuses what a later decoder would take silently: null for every
 // type, keys that differ in case alone, any depth. The decoder itself refuses duplicate keys, bad UTF-8 and trailing data.
-func strict(doc []byte) error {
+//
+// Values at the pointers raw are somebody else's documents, which pass through as they are: of those only what the decoder
+// refuses is refused.
+func strict(doc []byte, raw ...string) error {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	var seen []map[string]bool // lower-cased keys of each open object; nil for an array
 	for n := 0; ; n++ {
@@ -57,16 +61,24 @@ func strict(doc []byte) error {
 				return fmt.Errorf("key %q twice but for its case", pointer(jsontext.Pointer(key)))
 			}
 			seen[len(seen)-1][key] = true
+			if depth <= 2 && len(raw) > 0 && slices.Contains(raw, string(d.StackPointer())) {
+				if err := d.SkipValue(); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }
 
 // decode reads one strict document into v; a fault is an invalid_request that names it. Values never appear in it.
-func decode(doc []byte, v any) *api.Error {
+func decode(doc []byte, v any) *api.Error { return decodeRaw(doc, v) }
+
+// decodeRaw is decode for a document that holds others, at the pointers raw.
+func decodeRaw(doc []byte, v any, raw ...string) *api.Error {
 	if len(doc) == 0 {
 		doc = []byte("{}")
 	}
-	err := strict(doc)
+	err := strict(doc, raw...)
 	if err == nil {
 		err = json.Unmarshal(doc, v, json.RejectUnknownMembers(true))
 	}

@@ -21,7 +21,10 @@ const (
 
 // preview is what the log keeps of a call beside its digest: no body, no header value, no value of a query.
 func (p *plan) preview() string {
-	if onHost(p.tool) {
+	if p.relay != nil {
+		return cut(fmt.Sprintf("%s arguments of %d bytes, sha256:%x", p.operation, len(p.relay.args), sha256.Sum256(p.relay.args)), previewLimit)
+	}
+	if p.onHost() {
 		if p.job != nil {
 			return cut(p.operation, previewLimit)
 		}

@@ -83,7 +83,7 @@ func (c *checker) granted(e ToolCalled) (b *Breach, sure bool) {
 	switch {
 	case g.run != e.Run || g.epoch != e.Epoch:
 		return c.fault(callOfOtherEpoch, seqs(g.seq), "call %s of epoch %s by a grant of epoch %s", e.Action, e.Epoch, g.epoch), true
-	case !slices.Contains(g.tools, e.Tool) || !slices.Contains(g.credentials, e.Credential):
+	case !slices.Contains(g.tools, e.Tool) || !slices.Contains(g.credentials, e.Credential) && (e.Credential != "" || e.Contract == ""):
 		return c.fault(callBeyondGrant, seqs(g.seq), "call %s of %s with %s is not in the scope of grant %s", e.Action, e.Tool, e.Credential, e.Grant), true
 	case g.contract != e.Contract:
 		return c.fault(callOfOtherContract, seqs(g.seq), "call %s of a tool with contract %s by a grant for contract %s", e.Action, e.Contract, g.contract), true

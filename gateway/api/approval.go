@@ -33,7 +33,9 @@ type Approval struct {
 	Gaps           []string  `json:"gaps,omitempty"` // what this channel cannot answer (04)
 	Offers         []Offer   `json:"offers,omitempty"`
 	Past           Past      `json:"past,omitzero"`
-	Reason         string    `json:"reason,omitempty"` // the agent's words, which prove nothing
+	Reason         string    `json:"reason,omitempty"`   // the agent's words, which prove nothing
+	Server         *Server   `json:"server,omitempty"`   // of a supervised server's tool: the code that would act
+	Defaults       []Default `json:"defaults,omitempty"` // fields that the call leaves out, and what the server claims of them
 }
 
 // Origin is what was observed of where a call comes from, besides its run's agent.

@@ -339,8 +339,8 @@ type Reparented struct {
 
 // Epoch is one instance of code able to act in a run.
 type Epoch struct {
-	ID          string `json:"id"` // ep_ + ULID
-	ServerLabel string `json:"serverLabel"`
+	ID          string `json:"id"`          // ep_ + ULID
+	ServerLabel string `json:"serverLabel"` // of a supervised server
 	State       string `json:"state"`
 	ProcessID   int    `json:"processId"`
 }

@@ -68,6 +68,42 @@ type ServerCatalog struct {
 	Served         bool             `json:"served,omitzero"`
 }
 
+// Server is a supervised server as the operator sees it. Its texts are escaped. ArtifactChanged are paths relative to
+// WorkingDirectory; ProcessID is the worker that speaks.
+type Server struct {
+	ServerLabel     string         `json:"serverLabel"`
+	AgentRun        string         `json:"agentRun"`
+	ExecutionEpoch  string         `json:"executionEpoch"`
+	State           string         `json:"state"` // one of the Server words
+	Catalog         string         `json:"catalog"`
+	ProcessID       int            `json:"processId"`
+	ArtifactChanged []string       `json:"artifactChanged"`
+	Lines           []string       `json:"lines,omitempty"` // "build changed: …", "running process unchanged: pid=… epoch=…"
+	OldEpoch        string         `json:"oldEpoch,omitempty"`
+	Cause           string         `json:"cause,omitempty"`
+	Shown           string         `json:"shown,omitempty"`
+	Tools           []string       `json:"tools,omitempty"`
+	ToolScope       []string       `json:"toolScope,omitempty"` // tools that a live grant of this epoch names
+	Diff            []string       `json:"diff,omitempty"`      // of the catalog, from the revision before
+	Workers         int            `json:"workers,omitzero"`
+	Reload          string         `json:"reload,omitempty"`
+	Unstable        []string       `json:"unstable,omitempty"` // what is not as planned
+	Unpinned        []string       `json:"unpinned,omitempty"` // what could not be measured
+	Record          jsontext.Value `json:"record,omitzero"`    // the execution record
+}
+
+// Default is a field that a call leaves out, and the value that its server declares for it: a claim.
+type Default struct {
+	Field string `json:"field"`
+	Value string `json:"value"` // JSON
+}
+
+// RelayLeftOut stands for a reply that is not kept here: it went to the host alone.
+type RelayLeftOut struct {
+	Length int64  `json:"length"` // bytes
+	Digest string `json:"digest,omitempty"`
+}
+
 // States of a supervised server. Those of an epoch, and why a live one answers nothing now.
 const (
 	ServerIdentityPending = "identity-pending" // another process speaks, or its catalog is unknown: nothing is forwarded

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"sallyport/authz"
+	"sallyport/gateway/api"
+	"sallyport/gateway/launch"
+	"sallyport/gateway/peer"
+)
+
+// Supervised servers. A wrapper launches an MCP server and speaks for it on one connection; the gateway measures what is
+// launched, makes an epoch of each process that can act, and decides each tools/call on the one road. What the wrapper
+// reports is a label; what the gateway measures counts.
+
+// servers is what all of them share.
+type servers struct {
+	measurer *launch.Measurer
+	mu       sync.Mutex
+	by       map[*agentConn]*server // by its wrapper's connection
+}
+
+func newServers() *servers {
+	key := make([]byte, 32) // of hashes that are compared within this life alone
+	rand.Read(key)
+	return &servers{measurer: &launch.Measurer{Key: key}, by: map[*agentConn]*server{}}
+}
+
+// server is one wrapper's. What follows run is guarded by run.mu.
+type server struct {
+	label   string
+	conn    *agentConn
+	run     *run
+	options api.ServerPlan // the latest, without its environment
+
+	planned *launch.Record    // for the next child
+	current *epoch            // the newest; nil before the first
+	shown   string            // the revision that the host was last served
+	wanted  map[string]parsed // tools that were refused for want of approval, by name
+	asking  map[string]bool   // of those, the ones whose card was asked for
+	changed chan struct{}     // closed, and made anew, when another epoch is current
+	gone    bool              // its wrapper's connection is over
+	pins    []*peer.Process   // let go of with it
+
+	attending sync.Mutex // one look at its processes at a time; before every other lock
+}
+
+// instance is what an epoch of a supervised server has besides a process. What follows over is guarded by run.mu.
+type instance struct {
+	server    *server
+	child     *peer.Process // what the wrapper started; the epoch's own process may be a worker below it
+	stdin     string        // what it reads, as the kernel names it
+	cause     string
+	old       string        // the epoch before it on this connection
+	over      chan struct{} // closed at its end
+	once      sync.Once
+	measuring sync.Mutex // one second measurement at a time; before every other lock but ending
+	ending    sync.Mutex // one clean-up at a time; before every other lock
+
+	plan     launch.Record
+	record   launch.Record    // of the second measurement; zero before it
+	members  map[string]bool  // processes that may read stdin, by key; nil before the second measurement
+	revoked  bool             // the operator ended it
+	finished *api.ServerEnded // its clean-up is over
+	unstable []string         // what the second measurement found different
+	revision launch.Revision
+	diff     []string                 // of it, from the one before
+	drifted  []string                 // files that changed since
+	kin      map[string]member        // processes that were seen below child
+	calls    map[string]*relayed      // forwarded, by action
+	ended    map[string]time.Duration // tools/calls that ended less than callGrace ago, on the boot clock
+}
+
+// relayed is one forwarded call.
+type relayed struct {
+	report chan api.ServerReport // buffered 1
+}
+
+// served is what a run remembers of its servers, by label. Guarded by run.mu.
+type served struct {
+	servers  []*server
+	approved map[string]string          // the epoch that last held a grant
+	catalogs map[string]launch.Revision // the last one that was known
+}
+
+// labels and bounds.
+const (
+	labelMax   = 64
+	wordsMax   = 1024    // of a command
+	environMax = 4096    // variables
+	wantedMax  = 32      // tools of one server that wait for a card
+	replyMax   = 1 << 20 // bytes of a reply that are kept
+)
+
+// serverOf finds a connection's server.
+func (g *Gateway) serverOf(a *agentConn) *server {
+	g.servers.mu.Lock()
+	defer g.servers.mu.Unlock()
+	return g.servers.by[a]
+}
+
+// push tells the wrapper something it did not ask for.
+func (s *server) push(p api.Push) { s.conn.answer(api.Response{Push: &p}) }
+
+// is tells whether e is the server's current epoch. run.mu must be held.
+func (s *server) is(e *epoch) bool { return s.current == e && e != nil && e.state != authz.EpochEnded }
+
+// state is the server's word. suspends is the setting. run.mu must be held.
+func (s *server) state(suspends bool) string {
+	e := s.current
+	if e == nil || e.state == authz.EpochEnded {
+		return api.ServerDown
+	}
+	switch {
+	case len(e.inst.unstable) > 0:
+		return api.ServerUnstable
+	case suspends && e.drift.Load():
+		return api.ServerSuspended
+	case e.state == authz.IdentityPending:
+		return api.ServerIdentityPending
+	case len(s.run.live(e)) == 0:
+		return api.ServerCatalogReady
+	}
+	return api.ServerReady
+}
+
+// show is the server as its wrapper is told. run.mu must be held.
+func (s *server) show(suspends bool) api.ServerState {
+	out := api.ServerState{ServerLabel: s.label, AgentRun: s.run.id, State: s.state(suspends), Shown: s.shown}
+	if e := s.current; e != nil {
+		out.ExecutionEpoch, out.OldEpoch, out.Cause, out.ProcessID = e.id, e.inst.old, e.inst.cause, e.facts.PID
+		out.Catalog, out.ArtifactChanged = e.inst.revision.ID, slices.Clone(e.inst.drifted)
+	}
+	return out
+}
+
+// shown is show for whoever does not hold the run's lock.
+func (g *Gateway) serverState(s *server) api.ServerState {
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	return s.show(g.suspends.Load())
+}
+
+// control walks the rungs of what a wrapper says of its child, and finds its server; plan is the method that makes one.
+func (a *agentConn) wrapper(ctx context.Context, method string, params []byte, into any, raw ...string) (caller, *server, *api.Error) {
+	g := a.g
+	plans := method == api.MethodServerPlan
+	fault := decodeRaw(params, into, raw...)
+	if plans && g.log.w.Load() == nil {
+		return caller{}, nil, a.denied(ctx, caller{proc: a.proc}, method, "", api.Fail("vault_absent", ""))
+	}
+	who, err := g.identify(ctx, a.proc, plans && fault == nil)
+	if err != nil {
+		g.complain("identify", err)
+		return who, nil, a.denied(ctx, who, method, "", a.unidentified(err))
+	}
+	s := g.serverOf(a)
+	p := &plan{}
+	switch {
+	case fault != nil:
+	case s == nil && !plans:
+		fault = api.Fail("invalid_request", "no server.plan was said on this connection")
+	}
+	if fault != nil {
+		p.authz.Fault, p.detail = authz.Reason(fault.Code), fault.Reason
+	}
+	d := g.judge(who, p, authz.WrapperWalk)
+	if d.Verdict == authz.Allow {
+		return who, s, nil
+	}
+	e := g.refusal(d)
+	if p.detail != "" && d.Reason == p.authz.Fault {
+		e.Reason = p.detail
+	}
+	return who, s, a.denied(ctx, who, method, "", e)
+}
+
+// hangUp ends what a wrapper's connection held. Whatever it left alive is cleaned up.
+func (a *agentConn) hangUp() {
+	g := a.g
+	g.servers.mu.Lock()
+	s := g.servers.by[a]
+	delete(g.servers.by, a)
+	g.servers.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.run.mu.Lock()
+	s.gone = true
+	e := s.current
+	alive := e != nil && e.state != authz.EpochEnded
+	s.run.served.servers = slices.DeleteFunc(s.run.served.servers, func(x *server) bool { return x == s })
+	s.run.mu.Unlock()
+	g.task(func() {
+		if alive {
+			g.endServer(context.WithoutCancel(g.life), s, e, "wrapper_gone")
+		}
+		s.run.mu.Lock()
+		pins := s.pins
+		s.pins = nil
+		s.run.mu.Unlock()
+		for _, p := range pins {
+			p.Close()
+		}
+	})
+}
+
+// end closes the instance to whoever waits for its calls.
+func (in *instance) end() { in.once.Do(func() { close(in.over) }) }
+
+// runAbove is the run of the wrapper that p was started below; nil: there is none.
+func (g *Gateway) runAbove(p *peer.Process) (found *run) {
+	g.servers.mu.Lock()
+	above := make(map[string]*run, len(g.servers.by))
+	for a, s := range g.servers.by {
+		above[a.proc.Key()] = s.run
+	}
+	g.servers.mu.Unlock()
+	if len(above) == 0 || above[p.Key()] != nil {
+		return nil
+	}
+	p.Descends(func(key string) bool { found = above[key]; return found != nil })
+	return found
+}
+
+// childGone ends whichever epoch speaks through a child that has ended.
+func (g *Gateway) childGone(s *server, child *peer.Process) {
+	s.run.mu.Lock()
+	e := s.current
+	s.run.mu.Unlock()
+	if e == nil || e.inst.child != child {
+		return
+	}
+	g.endEpoch(context.WithoutCancel(g.life), e, processGone, word{})
+	g.book.forget(e)
+	state := g.serverState(s)
+	s.push(api.Push{Kind: api.PushEpoch, Server: &state})
+}
+
+// stopServers tells the wrappers of a run that its servers are not wanted any more.
+func (g *Gateway) stopServers(r *run, match func(*server) bool, reason string) {
+	r.mu.Lock()
+	all := slices.DeleteFunc(slices.Clone(r.served.servers), func(s *server) bool { return !match(s) })
+	r.mu.Unlock()
+	for _, s := range all {
+		g.task(func() { s.push(api.Push{Kind: api.PushStop, Reason: reason}) })
+	}
+}
