@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,6 +82,7 @@ func (s *shim) answer(ctx context.Context, name string, does run, args jsontext.
 func (s *shim) http(ctx context.Context, args jsontext.Value) answer {
 	var a struct {
 		Key  *string        `json:"idempotencyKey"`
+		Why  string         `json:"reason"`
 		Body *string        `json:"bodyFile"`
 		Out  *string        `json:"outputFile"`
 		Rest jsontext.Value `json:",embed"`
@@ -87,12 +90,13 @@ func (s *shim) http(ctx context.Context, args jsontext.Value) answer {
 	r := api.ActionRequest{Tool: api.ToolHTTP}
 	switch err := json.Unmarshal(args, &a); {
 	case err != nil:
-		return refusal(api.Fail("invalid_request", "arguments are an object; idempotencyKey, bodyFile and outputFile are strings"))
+		return refusal(api.Fail("invalid_request", "arguments are an object; idempotencyKey, reason, bodyFile and outputFile are strings"))
 	case a.Key != nil && *a.Key == "":
 		return refusal(api.Fail("invalid_request", "idempotencyKey is empty"))
 	case a.Key != nil:
 		r.IdempotencyKey = *a.Key
 	}
+	r.Reason = a.Why
 	if r.Args = a.Rest; r.Args == nil {
 		r.Args = jsontext.Value("{}")
 	}
@@ -140,11 +144,16 @@ func (s *shim) actInto(ctx context.Context, r api.ActionRequest, path string) an
 	if err != nil {
 		return refusal(doorError(ctx, err, "sent_unconfirmed"))
 	}
+	return s.into(ctx, a, path)
+}
+
+// into tells an action and writes the body that came, if one did, to a new file.
+func (s *shim) into(ctx context.Context, a api.Action, path string) answer {
+	said := told(a)
 	if a.State != api.Done || len(a.Result) == 0 {
-		return told(a)
+		return said
 	}
 	n, err := s.door.SaveBody(ctx, a, path)
-	said := told(a)
 	if err != nil {
 		said.text = doorError(ctx, err, "internal").Error() + "\n" + said.text
 		return said
@@ -154,46 +163,57 @@ func (s *shim) actInto(ctx context.Context, r api.ActionRequest, path string) an
 }
 
 func (s *shim) ssh(ctx context.Context, args jsontext.Value) answer {
-	if args.Kind() != '{' {
-		return refusal(api.Fail("invalid_request", "arguments are an object"))
-	}
-	return s.act(ctx, api.ActionRequest{Tool: api.ToolSSH, Args: args})
+	return s.command(ctx, api.ToolSSH, args)
 }
 
 func (s *shim) job(ctx context.Context, args jsontext.Value) answer {
-	if args.Kind() != '{' {
-		return refusal(api.Fail("invalid_request", "arguments are an object"))
+	return s.command(ctx, api.ToolJob, args)
+}
+
+// command sends a call whose arguments are the gateway's, but for the reason.
+func (s *shim) command(ctx context.Context, tool string, args jsontext.Value) answer {
+	var a struct {
+		Why  string         `json:"reason"`
+		Rest jsontext.Value `json:",embed"`
 	}
-	return s.act(ctx, api.ActionRequest{Tool: api.ToolJob, Args: args})
+	if json.Unmarshal(args, &a) != nil {
+		return refusal(api.Fail("invalid_request", "arguments are an object; reason is a string"))
+	}
+	if a.Rest == nil {
+		a.Rest = jsontext.Value("{}")
+	}
+	return s.act(ctx, api.ActionRequest{Tool: tool, Args: a.Rest, Reason: a.Why})
 }
 
 func (s *shim) upload(ctx context.Context, args jsontext.Value) answer {
 	var a struct {
 		File string         `json:"file"`
+		Why  string         `json:"reason"`
 		Rest jsontext.Value `json:",embed"`
 	}
 	if json.Unmarshal(args, &a) != nil || a.File == "" || len(a.Rest) == 0 {
-		return refusal(api.Fail("invalid_request", "ssh_upload takes target, path, file and mode, strings"))
+		return refusal(api.Fail("invalid_request", "ssh_upload takes target, path, file, mode and reason, strings"))
 	}
 	sent, err := s.sendBody(ctx, a.Rest, a.File)
 	if err != nil {
 		return refusal(err)
 	}
-	return s.act(ctx, api.ActionRequest{Tool: api.ToolUpload, Args: sent})
+	return s.act(ctx, api.ActionRequest{Tool: api.ToolUpload, Args: sent, Reason: a.Why})
 }
 
 func (s *shim) download(ctx context.Context, args jsontext.Value) answer {
 	var a struct {
 		Out  string         `json:"outputFile"`
+		Why  string         `json:"reason"`
 		Rest jsontext.Value `json:",embed"`
 	}
 	if json.Unmarshal(args, &a) != nil || a.Out == "" || len(a.Rest) == 0 {
-		return refusal(api.Fail("invalid_request", "ssh_download takes target, path and outputFile, strings"))
+		return refusal(api.Fail("invalid_request", "ssh_download takes target, path, outputFile and reason, strings"))
 	}
 	if _, err := os.Lstat(a.Out); err == nil {
 		return refusal(api.Fail("invalid_request", "outputFile: a path where there is nothing yet"))
 	}
-	return s.actInto(ctx, api.ActionRequest{Tool: api.ToolDownload, Args: a.Rest}, a.Out)
+	return s.actInto(ctx, api.ActionRequest{Tool: api.ToolDownload, Args: a.Rest, Reason: a.Why}, a.Out)
 }
 
 // act sends a call. What the door cannot tell may have been sent.
@@ -207,20 +227,41 @@ func (s *shim) act(ctx context.Context, r api.ActionRequest) answer {
 }
 
 func (s *shim) status(ctx context.Context, args jsontext.Value) answer {
-	var r api.StatusRequest
-	switch err := json.Unmarshal(args, &r, json.RejectUnknownMembers(true)); {
+	var a struct {
+		Action string  `json:"action"`
+		Wait   int     `json:"waitSeconds"`
+		Cursor string  `json:"cursor"`
+		Out    *string `json:"outputFile"`
+	}
+	from := 0
+	switch err := json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); {
 	case err != nil:
-		return refusal(api.Fail("invalid_request", "action_status takes action and cursor, strings, and waitSeconds, an integer"))
-	case r.Action == "":
+		return refusal(api.Fail("invalid_request", "action_status takes action, cursor and outputFile, strings, and waitSeconds, an integer"))
+	case a.Action == "":
 		return refusal(api.Fail("invalid_request", "action is missing"))
-	case r.WaitSeconds < 0 || r.WaitSeconds > statusWaitLimit:
+	case a.Wait < 0 || a.Wait > statusWaitLimit:
 		return refusal(api.Fail("invalid_request", fmt.Sprintf("waitSeconds is from 0 to %d", statusWaitLimit)))
 	}
-	a, err := s.door.Status(ctx, r)
+	if at, ours := strings.CutPrefix(a.Cursor, textCursor); ours {
+		n, err := strconv.ParseUint(at, 10, 31)
+		if err != nil {
+			return refusal(api.Fail("invalid_request", "cursor: one that an answer named"))
+		}
+		from, a.Cursor = int(n), ""
+	}
+	if a.Out != nil {
+		if _, err := os.Lstat(*a.Out); err == nil || *a.Out == "" {
+			return refusal(api.Fail("invalid_request", "outputFile: a path where there is nothing yet"))
+		}
+	}
+	act, err := s.door.Status(ctx, api.StatusRequest{Action: a.Action, WaitSeconds: a.Wait, Cursor: a.Cursor})
 	if err != nil {
 		return refusal(doorError(ctx, err, "internal"))
 	}
-	return told(a)
+	if a.Out != nil {
+		return s.into(ctx, act, *a.Out)
+	}
+	return toldFrom(act, from)
 }
 
 func (s *shim) cancel(ctx context.Context, args jsontext.Value) answer {

@@ -155,7 +155,7 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		tool string
 		args any
 		more []string // the shim takes these out
-	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile"}}, {api.ToolSSH, &api.SSHArgs{}, nil}, {api.ToolUpload, &api.TransferArgs{}, []string{"file"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile"}}, {"action_status", &api.StatusRequest{}, nil}, {"action_cancel", &api.CancelRequest{}, nil}} {
+	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile", "reason"}}, {api.ToolSSH, &api.SSHArgs{}, []string{"reason"}}, {api.ToolUpload, &api.TransferArgs{}, []string{"file", "reason"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile", "reason"}}, {"action_status", &api.StatusRequest{}, []string{"outputFile"}}, {"action_cancel", &api.CancelRequest{}, nil}} {
 		var s struct {
 			Properties map[string]struct {
 				Type string `json:"type"`
@@ -200,6 +200,7 @@ func TestCallForwardsArguments(t *testing.T) {
 		{"http_request", `{"idempotencyKey":"k"}`, `{}`, "k"},
 		{"http_request", `{}`, `{}`, ""},
 		{"http_request", `null`, `{}`, ""},
+		{"job_start", `{"reason":"to see","target":"h","argv":["a"]}`, `{"target":"h","argv":["a"]}`, ""},
 		{"ssh_exec", `{"target":"h","argv":["a","b c"],"idempotencyKey":"stays"}`, `{"target":"h","argv":["a","b c"],"idempotencyKey":"stays"}`, ""},
 	} {
 		h.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + c.tool + `","arguments":` + c.args + `}}`)
@@ -227,6 +228,7 @@ func TestRefusedArguments(t *testing.T) {
 		{"ssh_exec", `["x"]`}, {"ssh_exec", `1`},
 		{"action_status", `{}`}, {"action_status", `{"action":7}`}, {"action_status", `{"action":"a","waitSeconds":41}`},
 		{"action_status", `{"action":"a","waitSeconds":-1}`}, {"action_status", `{"action":"a","waitSeconds":1.5}`}, {"action_status", `{"action":"a","cursor":1}`},
+		{"action_status", `{"action":"a","cursor":"text:-1"}`}, {"action_status", `{"action":"a","cursor":"text:x"}`}, {"action_status", `{"action":"a","outputFile":"/"}`}, {"ssh_exec", `{"target":"h","reason":7}`},
 		{"action_cancel", `{}`}, {"action_cancel", `{"action":7}`}, {"action_cancel", `{"action":"a","waitSeconds":1}`},
 		{"list_targets", `{"x":1}`}, {"list_targets", `[]`}, {"session_status", `{"Action":"a"}`},
 	} {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,8 +51,18 @@ func writeError(b *strings.Builder, e *api.Error) {
 	}
 }
 
-// told tells an action. Only a known good end, or one still to come, is no error.
-func told(a api.Action) answer {
+// textLimit is how much of a result the text holds, in bytes. Hosts keep less of longer ones, each in its own way.
+const textLimit = 20 << 10
+
+// textCursor begins a cursor into the text of a result that has ended. The gateway's own are numbers.
+const textCursor = "text:"
+
+// told tells an action from its beginning.
+func told(a api.Action) answer { return toldFrom(a, 0) }
+
+// toldFrom tells an action, its result from byte from of its text on. Only a known good end, or one still to come, is no
+// error.
+func toldFrom(a api.Action, from int) answer {
 	var b strings.Builder
 	good := false
 	switch {
@@ -86,6 +97,7 @@ func told(a api.Action) answer {
 			fmt.Fprintf(&b, "\nstderr:\n%s", o.Stderr)
 		}
 	}
+	var result strings.Builder
 	switch j := a.Job; {
 	case j != nil:
 		fmt.Fprintf(&b, "%s of the job, by action %s: %s\n", j.Asked, j.Action, orUnknown(j.Outcome))
@@ -93,14 +105,37 @@ func told(a api.Action) answer {
 			writeError(&b, j.Error)
 		}
 		if len(j.Result) > 0 {
-			b.WriteString("\n")
-			writeResult(&b, api.Action{Tool: a.Tool, Result: j.Result})
+			writeResult(&result, api.Action{Tool: a.Tool, Result: j.Result})
 		}
 	case len(a.Result) > 0:
-		b.WriteString("\n")
-		writeResult(&b, a)
+		writeResult(&result, a)
 	}
+	writePage(&b, a.ID, result.String(), from)
 	return answer{text: b.String(), doc: a, good: good}
+}
+
+// writePage writes at most textLimit bytes of text from byte from on, whole characters, after saying how to go on.
+func writePage(b *strings.Builder, action, text string, from int) {
+	from = min(from, len(text))
+	for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
+		from--
+	}
+	end := len(text)
+	if end-from > textLimit {
+		for end = from + textLimit; !utf8.RuneStart(text[end]); {
+			end--
+		}
+	}
+	switch {
+	case end < len(text):
+		fmt.Fprintf(b, "cursor: %s%d (bytes %d to %d of %d; action_status for %s with this cursor reads on, outputFile saves a body whole)\n", textCursor, end, from, end, len(text), action)
+	case from > 0:
+		fmt.Fprintf(b, "the rest, bytes %d to %d\n", from, end)
+	}
+	if end > from {
+		b.WriteString("\n")
+	}
+	b.WriteString(text[from:end])
 }
 
 // failure is the action's own error, else the table's row for its outcome.
