@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// Format is the version of the log's format, as the package comment has it.
+const Format = 1
+
 const (
 	headerMagic  = "auditlg\x01" // the last byte is the format's version
 	headerDomain = "auditlog header 1\n"

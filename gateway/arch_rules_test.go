@@ -65,19 +65,22 @@ var arrows = map[string]to{
 
 	"cmd/internal/mcpshim":          {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv cmd/internal/mcpshim/jsonline", why: "the shim is a client of the agents' door"},
 	"cmd/internal/mcpshim/jsonline": {why: "lines of JSON-RPC, whoever reads them"},
+	"cmd/internal/mcpshim/wrap":     {may: "gateway/api gateway/client gateway/peer cmd/internal/mcpshim/jsonline", why: "the wrapper is a client of the agents' door"},
 	"cmd/internal/mcpshim/calmenv":  {why: "it runs before every other package of the shim"},
 	"cmd/internal/confine":          {why: "what starts an agent knows the kernel, and nothing of ours"},
 	"cmd/internal/clientcfg":        {why: "files of other programs, and nothing of ours"},
 	"cmd/internal/drill":            {may: "auditlog auditlog/event gateway/api gateway/client gateway/home gateway/peer", why: "a drill is an operator, a client and a reviewer of a gateway of its own"},
+	"cmd/internal/doctor":           {may: "gateway/home cmd/internal/confine", why: "it looks, and judges what it saw; it asks nobody"},
+	"cmd/internal/release":          {why: "which build this is"},
 	"cmd/internal/service":          {why: "files for service managers, and who is served"},
-	"cmd/internal/cli":              {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/clientcfg cmd/internal/confine cmd/internal/drill cmd/internal/service", why: "sp has no way to a vault"},
+	"cmd/internal/cli":              {may: "auditlog auditlog/event auditlog/incident gateway/api gateway/client gateway/home gateway/peer cmd/internal/mcpshim cmd/internal/mcpshim/wrap cmd/internal/clientcfg cmd/internal/confine cmd/internal/doctor cmd/internal/drill cmd/internal/release cmd/internal/service", why: "sp has no way to a vault"},
 	"cmd/internal/demo": {
 		may:   "auditlog auditlog/event gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest",
 		tests: "cmd/internal/cli",
 		why:   "it plays operator, agent and reviewer over the real doors; the vault is the gateway's",
 	},
 	"cmd/sp":  {may: "cmd/internal/cli", tests: "*", why: "main is thin"},
-	"cmd/spd": {may: "cmd/internal/cli cmd/internal/demo gateway gateway/home gateway/peer", why: "main is thin: it wires the gateway to its two doors"},
+	"cmd/spd": {may: "cmd/internal/cli cmd/internal/demo cmd/internal/release gateway gateway/home gateway/peer", why: "main is thin: it wires the gateway to its two doors"},
 }
 
 // rules are the arrows row by row, and what no row can say.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/cmd/internal/demo"
+	"sallyport/cmd/internal/release"
 )
 
 // demoCommands are the demo, and the agent that it starts as a process of its own.
@@ -17,7 +18,7 @@ func demoCommands() []*cobra.Command {
 		Long:  "Show the whole product, in a temporary folder and on loopback alone: vault, gateway, agent, approvals,\nrevocation, the two logs and their verification. Exit 0 only if all of it held.",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return exitCode(demo.Run(cmd.Context(), demo.Options{Out: os.Stdout, Stay: stay, Version: version, Ours: ours(), Listen: listen}))
+			return exitCode(demo.Run(cmd.Context(), demo.Options{Out: os.Stdout, Stay: stay, Version: release.This().Version, Ours: ours(), Listen: listen}))
 		},
 	}
 	story.Flags().BoolVar(&stay, "stay", false, "leave everything up until Ctrl-C")

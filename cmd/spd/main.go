@@ -12,12 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/cmd/internal/cli"
+	"sallyport/cmd/internal/release"
 	"sallyport/gateway"
 	"sallyport/gateway/home"
 )
-
-// version is set by the linker for a release.
-var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,7 +71,7 @@ func commands() *cobra.Command {
 		Use:     "spd",
 		Short:   "the " + home.Product + " gateway: acts with credentials that agents never hold",
 		Long:    "spd holds the vault and performs the actions that agents ask for. It is started with `sp up`, or runs in the\nforeground with `spd serve` (also: spd with no arguments). Everything else is done with `sp`.",
-		Version: version,
+		Version: release.This().Version,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), 0, false, gateway.ConsoleWanted)

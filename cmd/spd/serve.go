@@ -14,6 +14,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"sallyport/cmd/internal/release"
 	"sallyport/gateway"
 	"sallyport/gateway/home"
 	"sallyport/gateway/peer"
@@ -44,6 +45,7 @@ func serve(ctx context.Context, uid uint32, served bool, web gateway.Console) er
 	if err != nil {
 		return err
 	}
+	version := release.This().Version
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: set.LogLevel}))
 	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: version, ServeUID: uid, WorkFactor: workFactor, Ours: ours(), Console: web, Log: log})
 	if err != nil {

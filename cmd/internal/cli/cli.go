@@ -53,7 +53,7 @@ func (a *app) root() *cobra.Command {
 		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.gitSSH(), a.vault(),
 		a.backup(), a.restore(),
 		a.incident(), a.drills(), a.install(),
-		a.audit(), a.service(), completion(), a.version(),
+		a.audit(), a.service(), a.doctor(), completion(), a.version(),
 	)
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -27,6 +27,7 @@ type env struct {
 	fd       func(n int) (*os.File, error)                                          // a descriptor that the caller left open for us
 	spd      func() (string, error)                                                 // the daemon's program
 	manager  func(ctx context.Context, name string, args ...string) (string, error) // runs the service manager's programs
+	self     func() (string, error)                                                 // this program, as clients start it
 	machine  string                                                                 // before the paths of the machine's files; "" but in tests
 	now      func() time.Time
 }
@@ -42,6 +43,7 @@ func system() env {
 		tty:     func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
 		fd:      inherited,
 		spd:     findDaemon,
+		self:    ownPath,
 		manager: runProgram,
 		now:     time.Now,
 	}

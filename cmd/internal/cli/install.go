@@ -48,7 +48,7 @@ Clients: ` + strings.Join(names, ", ") + `.`,
 			ch, err = c.Remove(sys)
 		} else {
 			var self string
-			if self, err = ownPath(); err == nil {
+			if self, err = a.self(); err == nil {
 				ch, err = c.Install(sys, self)
 			}
 		}

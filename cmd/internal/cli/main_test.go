@@ -88,9 +88,10 @@ func newWorld(t *testing.T) *world {
 			}
 			return w.tty, nil
 		},
-		fd:  w.descriptor,
-		spd: func() (string, error) { return os.Executable() },
-		now: func() time.Time { return now },
+		fd:   w.descriptor,
+		spd:  func() (string, error) { return os.Executable() },
+		self: ownPath,
+		now:  func() time.Time { return now },
 	}
 	return w
 }

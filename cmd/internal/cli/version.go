@@ -2,10 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"sallyport/auditlog"
+	"sallyport/cmd/internal/release"
 )
 
 func (a *app) version() *cobra.Command {
@@ -23,24 +24,23 @@ func (a *app) version() *cobra.Command {
 }
 
 type versionDocument struct {
-	Version string `json:"version"`
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
+	release.Build `json:",embed"`
+	LogFormat     int `json:"logFormat"` // of the audit logs that this sp reads and verifies
 }
 
-func versionNow() versionDocument {
-	v := versionDocument{"unknown", runtime.Version(), runtime.GOOS, runtime.GOARCH}
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		v.Version = b.Main.Version
-	}
-	return v
-}
+func versionNow() versionDocument { return versionDocument{release.This(), auditlog.Format} }
 
 // versionLine is what version and --version print.
 func versionLine() string {
-	v := versionNow()
-	return fmt.Sprintf("sp %s (%s, %s/%s)", v.Version, v.Go, v.OS, v.Arch)
+	v := release.This()
+	commit := ""
+	if len(v.Commit) > 12 {
+		commit = " " + v.Commit[:12]
+	}
+	if v.Modified {
+		commit += "+changes"
+	}
+	return fmt.Sprintf("sp %s%s (%s, %s/%s)", v.Version, commit, v.Go, v.OS, v.Arch)
 }
 
 func completion() *cobra.Command {
