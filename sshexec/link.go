@@ -16,7 +16,7 @@ type link struct {
 	key    PoolKey
 	target Target
 	with   []uint64 // versions of the credentials it was opened with
-	born   time.Time
+	grace  Grace
 	dial   context.Context    // of the handshake alone
 	cancel context.CancelFunc // ends it
 
@@ -31,6 +31,7 @@ type link struct {
 
 // use is what the pool knows of a link, under the pool's lock.
 type use struct {
+	born    time.Time
 	leases  int
 	limit   int  // channels at a time; the host may teach us a lower one
 	retired bool // takes no new lease

@@ -18,8 +18,16 @@ type PoolOptions struct {
 	KeepAlive   time.Duration // a sign of life is asked for every; 15 s, dead after three
 	DialTimeout time.Duration // dial, key exchange and authentication; DialTimeout
 	Channels    int           // commands at a time on one connection; 8
+	Grace       Grace
 	// Lookup resolves a name to all its addresses; nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Grace is how long a host is waited for once the end of a command is known or wanted; zero values mean the defaults.
+type Grace struct {
+	Pipes  time.Duration // after the exit-status, for the output to end; 2 s
+	Signal time.Duration // after TERM, and again after KILL, for an exit message; 250 ms
+	Close  time.Duration // for the answer to our close, or to a request that was given up; 250 ms
 }
 
 // PoolKey says who may share a connection: one run, with one version of the
@@ -49,6 +57,9 @@ func NewPool(o PoolOptions) *Pool {
 	def(&o.Life, 10*time.Minute)
 	def(&o.KeepAlive, 15*time.Second)
 	def(&o.DialTimeout, DialTimeout)
+	def(&o.Grace.Pipes, 2*time.Second)
+	def(&o.Grace.Signal, 250*time.Millisecond)
+	def(&o.Grace.Close, 250*time.Millisecond)
 	if o.Channels <= 0 {
 		o.Channels = 8
 	}
@@ -133,7 +144,7 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target, a Auth) (l *lin
 		if l.use.retired || l.use.leases >= l.use.limit {
 			continue
 		}
-		if !l.target.same(t) || !a.sameVersions(l.with) || time.Since(l.born) > p.o.Life {
+		if !l.target.same(t) || !a.sameVersions(l.with) || time.Since(l.use.born) > p.o.Life {
 			p.retire(l)
 			continue
 		}
@@ -144,7 +155,7 @@ func (p *Pool) lease(ctx context.Context, key PoolKey, t Target, a Auth) (l *lin
 		return l, false
 	}
 	l = &link{
-		key: key, target: t, with: a.versions(), born: time.Now(), use: use{leases: 1, limit: p.o.Channels, retired: a.once()},
+		key: key, target: t, with: a.versions(), grace: p.o.Grace, use: use{born: time.Now(), leases: 1, limit: p.o.Channels, retired: a.once()},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.dial, l.cancel = context.WithCancel(ctx)
@@ -208,7 +219,7 @@ func (p *Pool) release(l *link) {
 	l.use.leases--
 	switch {
 	case l.use.leases > 0:
-	case l.use.retired || time.Since(l.born) > p.o.Life:
+	case l.use.retired || time.Since(l.use.born) > p.o.Life:
 		p.retire(l)
 	case l.use.idle != nil:
 		l.use.idle.Reset(p.o.Idle)

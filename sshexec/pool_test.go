@@ -51,7 +51,7 @@ func TestPoolKeysAndTargets(t *testing.T) {
 // S13: revoke and rotate close pooled connections before Drop returns.
 func TestDrop(t *testing.T) {
 	started := make(chan struct{}, 1)
-	b := newBed(t, sshtest.Options{Shell: waits(started), RefuseSignals: true}, sshexec.PoolOptions{})
+	b := newBed(t, sshtest.Options{Shell: waits(started), RefuseSignals: true}, sshexec.PoolOptions{Grace: silence})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if r := b.run(t.Context(), t, sshexec.Input{Argv: []string{"run"}}); r.Outcome != sshexec.SentUnconfirmed || r.Reason != "connection_lost" {
@@ -68,7 +68,7 @@ func TestDrop(t *testing.T) {
 	held := b.dial(t) // a second place on run_1's connection
 	began := time.Now()
 	b.pool.Drop(func(k sshexec.PoolKey) bool { return k.Run == "run_1" })
-	if d := time.Since(began); d > time.Second {
+	if d := time.Since(began); d > time.Minute { // nothing here waits for anybody
 		t.Errorf("took %v", d)
 	}
 	wg.Wait()
@@ -271,7 +271,7 @@ func stuck(t *testing.T, to string) (addr string, stop func()) {
 
 func TestKeepAlive(t *testing.T) {
 	started := make(chan struct{}, 1)
-	b := newBed(t, sshtest.Options{Shell: waits(started)}, sshexec.PoolOptions{KeepAlive: 200 * time.Millisecond})
+	b := newBed(t, sshtest.Options{Shell: waits(started)}, sshexec.PoolOptions{KeepAlive: time.Second})
 	var freeze func()
 	b.target.Address, freeze = stuck(t, b.host.Addr())
 	go func() { <-started; freeze() }()
@@ -291,7 +291,7 @@ func TestCancelOnAFrozenNetwork(t *testing.T) {
 		_, _ = e.Stdout.Write([]byte("up"))
 		<-ctx.Done()
 		return sshtest.Exit{None: true}
-	}}, sshexec.PoolOptions{})
+	}}, sshexec.PoolOptions{Grace: silence})
 	var freeze func()
 	b.target.Address, freeze = stuck(t, b.host.Addr())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -309,7 +309,7 @@ func TestCancelOnAFrozenNetwork(t *testing.T) {
 	if r.Outcome != sshexec.SentUnconfirmed || r.Reason != "cancelled" || !strings.Contains(r.Detail, "did not answer the signal") {
 		t.Errorf("%+v", r)
 	}
-	if d := time.Since(began); d > 15*time.Second {
+	if d := time.Since(began); d > time.Minute {
 		t.Errorf("took %v", d)
 	}
 }

@@ -10,13 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Bounds of one Run.
-const (
-	OutputLimit = 64 << 20               // bytes of stdout and stderr together: a command that writes more is ended
-	pipeGrace   = 2 * time.Second        // after the exit-status, for the output to end
-	signalGrace = 250 * time.Millisecond // after TERM, and again after KILL, for an exit message
-	closeGrace  = 250 * time.Millisecond // for the host's answer to our close, or to a request that was given up
-)
+// OutputLimit bounds stdout and stderr together, in bytes: a command that writes more is ended.
+const OutputLimit = 64 << 20
 
 // Run executes cmd, which m must cover, and writes its output to out and errw. A command that writes more than
 // OutputLimit is ended like one whose time is over. Nothing is written to them after Run has returned. cmd.Timeout is
@@ -26,7 +21,7 @@ const (
 // request begins after Run has returned. When ctx ends later the command is
 // signalled (TERM, then KILL), the channel closed, and what is known reported; a
 // host that does not answer the request or the close loses the connection, within
-// a second in all.
+// a second in all (see Grace).
 func (c *Conn) Run(ctx context.Context, cmd Command, m Match, out, errw io.Writer) Result {
 	if c.l == nil {
 		return givenBack()
@@ -112,7 +107,7 @@ func (l *link) request(ctx context.Context, s *session, what, name string) (Resu
 	case <-ctx.Done():
 		// The answer is mostly on its way. The request may also wait behind a key
 		// exchange: then only the end of the connection keeps it from leaving later.
-		t := time.AfterFunc(closeGrace, l.kill)
+		t := time.AfterFunc(l.grace.Close, l.kill)
 		a = <-got
 		t.Stop()
 	}
@@ -163,7 +158,7 @@ func (l *link) follow(ctx context.Context, s *session, feed func(context.Context
 	var x exit
 	var known bool
 	var told string
-	grace := pipeGrace
+	grace, given := l.grace.Pipes, false
 	select {
 	case x = <-s.exit:
 		known = true
@@ -171,12 +166,12 @@ func (l *link) follow(ctx context.Context, s *session, feed func(context.Context
 		x, known = s.last()
 	case <-ctx.Done():
 		x, known, told = l.interrupt(s)
-		grace = closeGrace
+		grace, given = l.grace.Close, true
 	}
 	var ended bool
 	switch {
 	case !known:
-	case room == nil && grace == pipeGrace: // bytes for a caller who takes them as he can
+	case room == nil && !given: // bytes for a caller who takes them as he can
 		select {
 		case <-both:
 			ended = true
@@ -238,7 +233,7 @@ func (l *link) interrupt(s *session) (x exit, known bool, told string) {
 			x, known = s.last()
 			return x, known, ""
 		}
-		t := time.NewTimer(signalGrace)
+		t := time.NewTimer(l.grace.Signal)
 		defer t.Stop()
 		select {
 		case ok := <-answer:
@@ -266,7 +261,7 @@ func (l *link) interrupt(s *session) (x exit, known bool, told string) {
 // does not loses the connection.
 func (s *session) end(l *link) {
 	l.work.run(func() { _ = s.ch.Close() }) // may block while the host reads nothing
-	if !await(s.closed, closeGrace) {
+	if !await(s.closed, l.grace.Close) {
 		l.kill()
 		<-s.closed
 	}

@@ -200,13 +200,22 @@ Subsystem sftp internal-sftp
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.bed = &bed{pool: sshexec.NewPool(sshexec.PoolOptions{}), auth: sshexec.Auth{Kind: sshexec.AuthKey, Secret: key, Version: 1, Run: "run_1"}, rules: rules}
+	s.bed = &bed{pool: sshexec.NewPool(sshexec.PoolOptions{Grace: patient(sshexec.Grace{})}), auth: sshexec.Auth{Kind: sshexec.AuthKey, Secret: key, Version: 1, Run: "run_1"}, rules: rules}
 	s.target = sshexec.Target{
 		Name: "real", Address: addr, User: me.Username, HostKeys: []string{s.public["ed25519"]},
 		AllowNetwork: []string{"127.0.0.0/8"}, Shell: "posix",
 	}
 	t.Cleanup(s.pool.Close)
 	return s
+}
+
+// with is s asked through a pool of its own.
+func (s *sshd) with(t *testing.T, g sshexec.Grace) *sshd {
+	own, x := *s.bed, *s
+	own.pool = sshexec.NewPool(sshexec.PoolOptions{Grace: patient(g)})
+	t.Cleanup(own.pool.Close)
+	x.bed = &own
+	return &x
 }
 
 func (s *sshd) shell(ctx context.Context, t *testing.T, line string) outcome {
