@@ -58,7 +58,7 @@ func (g *Gateway) openConsole(ctx context.Context) error {
 		return nil
 	}
 	g.tabs.on, g.tabs.open, g.tabs.door = on, map[string]*tab{}, g.Operator()
-	g.tabs.console = console.New(on, console.Config{Door: g.doorOf, Gone: g.tabGone})
+	g.tabs.console = console.New(on, console.Config{Door: g.doorOf, Gone: g.tabGone, Ticketed: g.ticketDoor()})
 	return nil
 }
 
@@ -86,6 +86,14 @@ func (g *Gateway) doorOf(id string) http.Handler {
 			return
 		}
 		g.tabs.door.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tabKey{}, t)))
+	})
+}
+
+// ticketDoor is the operators' door for a page whose ticket is its key: the console hands it the two verbs of one alone.
+func (g *Gateway) ticketDoor() http.Handler {
+	page := &tab{gone: make(chan struct{})}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.tabs.door.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tabKey{}, page)))
 	})
 }
 

@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Door func(tab string) http.Handler // the operators' door, as one tab speaks to it
 	Gone func(tab string)              // a tab speaks no more; nil: nobody wants to know
+
+	Ticketed http.Handler // the same door, for the two verbs of a ticket's page, which has no tab
 }
 
 // Server answers the browser's tabs.

@@ -22,17 +22,21 @@ var (
 	reads = []string{
 		api.PathStatus, api.PathApprovalTable, api.PathRunList, api.PathRunShow, api.PathGrantList, api.PathActionList, api.PathActionShow,
 		api.PathIncident, api.PathCredentialList, api.PathCredentialShow, api.PathCredentialPresets, api.PathTargetList, api.PathTargetShow,
-		api.PathSlotList, api.PathWitnessList, api.PathCheckpoint,
+		api.PathSlotList, api.PathWitnessList, api.PathCheckpoint, api.PathPasskeyList,
 	}
 	losses = []string{
 		api.PathLock, api.PathApprovalDeny, api.PathApprovalMute, api.PathSittingClose, api.PathRunRevoke, api.PathRunContain,
 		api.PathEpochRevoke, api.PathGrantRevoke, api.PathActionCancel, api.PathCredentialTest,
+		api.PathProofChallenge, // a nonce gives nothing
 	}
 	proved = []string{
 		api.PathUnlock, api.PathApprovalGrant, api.PathApprovalUnmute, api.PathSittingOpen, api.PathRunTerminate, api.PathActionResolve,
 		api.PathCredentialAdd, api.PathCredentialRotate, api.PathCredentialRebind, api.PathCredentialRemove,
 		api.PathTargetAdd, api.PathTargetRemove,
+		api.PathPasskeyAdd, api.PathPasskeyRemove,
 	}
+	// ticketed are for whoever has a ticket of `sp passkey add`, which is used up by them: a tab, or a page without one.
+	ticketed = []string{api.PathPasskeyOpen, api.PathPasskeyEnrol}
 )
 
 // pages are the paths that show the one page; its script reads which.
@@ -52,6 +56,13 @@ func (s *Server) handler() http.Handler {
 			w.Header().Set("Clear-Site-Data", clearSite)
 			http.ServeFileFS(w, r, assets, "page.html")
 		})
+	}
+	mux.HandleFunc("GET /passkey", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Clear-Site-Data", clearSite)
+		http.ServeFileFS(w, r, assets, "enrol.html")
+	})
+	for _, path := range ticketed {
+		mux.Handle("POST "+api.OperatorPrefix+path, s.cfg.Ticketed)
 	}
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", files(assets)))
 	mux.HandleFunc("GET /assets/words.json", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, api.WordList()) })

@@ -36,7 +36,11 @@ export const base64 = (b) => btoa(String.fromCharCode(...b));
 // call puts one command to the operators' door. It is never repeated by itself. The error thrown is the door's.
 export async function call(path, args = {}, { proof, value: v } = {}) {
   const envelope = { args };
-  if (proof) envelope.proof = proof;
+  if (proof) {
+    const { args: signed, ...bare } = proof; // a passkey signed these args, and no others
+    envelope.proof = bare;
+    if (signed) envelope.args = signed;
+  }
   if (v) envelope.salt = v.salt;
   const line = new TextEncoder().encode(JSON.stringify(envelope) + '\n');
   const body = new Uint8Array(line.length + (v ? v.bytes.length : 0));

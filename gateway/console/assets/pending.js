@@ -84,7 +84,7 @@ function behind(box, chains) {
 }
 
 async function unmute(key) {
-  const proof = await ask('Let this session ask again');
+  const proof = await ask('Let this session ask again', undefined, 'Confirm', { path: 'approval/unmute', args: { key } });
   if (proof) await call('approval/unmute', { key }, { proof }).catch(fault);
 }
 
@@ -167,7 +167,7 @@ function offers(c, form) {
 async function yes(el, buttons, c, args) {
   const s = sits();
   let proof = s && c.confirm !== 'passkey' ? { kind: 'sitting', value: s.id } : undefined;
-  proof ??= await ask('Approve this card', [h('p', null, c.summary.split('\n')[0]), h('p', { class: 'faint' }, 'with ' + c.credential)], 'Approve');
+  proof ??= await ask('Approve this card', [h('p', null, c.summary.split('\n')[0]), h('p', { class: 'faint' }, 'with ' + c.credential)], 'Approve', { path: 'approval/grant', args }, c.confirm === 'passkey');
   if (!proof) return;
   await send(el, buttons, () => call('approval/grant', args, { proof }), 'Approved.', proof.kind === 'sitting');
 }
