@@ -22,7 +22,7 @@ type Config struct {
 	Door func(tab string) http.Handler // the operators' door, as one tab speaks to it
 	Gone func(tab string)              // a tab speaks no more; nil: nobody wants to know
 
-	Ticketed http.Handler // the same door, for the two verbs of a ticket's page, which has no tab
+	Ticketed http.Handler // the same door, for the two verbs of a ticket's page, which has no tab; nil: there are no tickets
 }
 
 // Server answers the browser's tabs.
@@ -39,6 +39,9 @@ const maxConns = 256
 func New(l *Listener, c Config) *Server {
 	if c.Gone == nil {
 		c.Gone = func(string) {}
+	}
+	if c.Ticketed == nil {
+		c.Ticketed = http.NotFoundHandler()
 	}
 	return &Server{cfg: c, on: l, tabs: newTabs(c.Gone)}
 }
