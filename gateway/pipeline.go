@@ -158,6 +158,9 @@ func (g *Gateway) intend(who caller, p *plan, c *call, d authz.Decision) error {
 
 // conclude records what is known, lets go of the gate, and makes the answer.
 func (g *Gateway) conclude(who caller, p *plan, c *call, a api.Action, out outcome) api.Action {
+	if who.epoch.drift.Load() {
+		out.flags = append(out.flags, "artifact_drift")
+	}
 	a.State, a.FinishedAt, a.Outcome, a.Flags, a.ReflectedCount = api.Done, now().Wall, out.word, out.flags, out.reflected
 	a.Error, a.Result, a.JobID = out.fail, out.result, out.job
 	if a.State = standing(a.Tool, a.Outcome, a.JobID); a.State != api.Done {

@@ -169,7 +169,7 @@ func (a *agentConn) wrapper(ctx context.Context, method string, params []byte, i
 		p.authz.Fault, p.detail = authz.Reason(fault.Code), fault.Reason
 	}
 	d := g.judge(who, p, authz.WrapperWalk)
-	if d.Verdict == authz.Allow {
+	if d.Verdict == authz.Allow || fault == nil && onlyEnds(method, d.Reason) {
 		return who, s, nil
 	}
 	e := g.refusal(d)
@@ -177,6 +177,16 @@ func (a *agentConn) wrapper(ctx context.Context, method string, params []byte, i
 		e.Reason = p.detail
 	}
 	return who, s, a.denied(ctx, who, method, "", e)
+}
+
+// onlyEnds tells what a wrapper may say whatever became of its run: how a call ended that was forwarded before, and that its
+// child is to end. Neither gives it anything.
+func onlyEnds(method string, refused authz.Reason) bool {
+	switch refused {
+	case authz.RunRevoked, authz.RunOrphaned, authz.RunDenied, authz.RunEnded:
+		return method == api.MethodServerReport || method == api.MethodServerEnd
+	}
+	return false
 }
 
 // hangUp ends what a wrapper's connection held. Whatever it left alive is cleaned up.

@@ -101,7 +101,6 @@ func (p *plan) bindRelay() {
 	defer r.mu.Unlock()
 	p.authz = authz.Request{Tool: p.tool, Target: s.label, Confirm: authz.ConfirmNever, Unbound: authz.UnknownTool}
 	p.operation = "tools/call " + escape(p.tool, 256)
-	p.effectKey = "relay\n" + s.label + "\n" + p.tool
 	p.summary = "tools/call " + escape(p.tool, 256) + " of the supervised server " + s.label
 	if len(q.args) > 0 {
 		p.summary += "\n" + shownData("arguments", q.args)

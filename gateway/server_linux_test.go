@@ -311,3 +311,40 @@ func TestServerRoad(t *testing.T) {
 		}
 	}
 }
+
+// speaker starts a child whose stdout is read here.
+func (w *wrapper0) speaker(p api.ServerPlan) (child0, *bufio.Reader) {
+	w.t.Helper()
+	x := exec.Command(p.LaunchCommand[0], p.LaunchCommand[1:]...)
+	x.Dir, x.Env = p.WorkingDirectory, p.Environment
+	x.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := x.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := x.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := x.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		in.Close()
+		syscall.Kill(-x.Process.Pid, syscall.SIGKILL)
+		x.Wait()
+	})
+	return child0{x, in}, bufio.NewReader(out)
+}
+
+// need skips a test without a program that it shows something with.
+func need(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	if os.Getenv("SALLYPORT_REAL") == "require" {
+		t.Fatalf("%s is required and not installed", program)
+	}
+	t.Skipf("%s: not installed", program)
+}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -70,7 +71,14 @@ func (s *server) enrol(roll peer.Roll, in *instance) {
 // its epoch.
 func (g *Gateway) lookAtFiles(ctx context.Context, s *server, e *epoch) {
 	changed, err := e.inst.record.Changed()
-	if err != nil {
+	planned, err2 := e.inst.plan.Changed() // what a launcher read stands there alone
+	for _, name := range planned {
+		if !slices.Contains(changed, name) {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	if err = errors.Join(err, err2); err != nil {
 		g.complain("look at a server's files", err)
 	}
 	if len(changed) == 0 && err == nil {

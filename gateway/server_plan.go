@@ -167,9 +167,9 @@ func (a *agentConn) child(who caller, pid int) (*peer.Process, string, *api.Erro
 		return refuse("is no living child of the one that says so")
 	}
 	why := g.unfit(who, child, a.since)
-	stdin, err := child.Stdin()
-	if why == "" && (err != nil || !strings.HasPrefix(stdin, "pipe:") && !strings.HasPrefix(stdin, "socket:")) {
-		why = "reads neither a pipe nor a socket"
+	stdin, err := child.FedBy(a.proc)
+	if why == "" && err != nil {
+		why = "can read no pipe that its wrapper can write"
 	}
 	if why == "" && child.Same() != nil {
 		why = "is not what it was any more"

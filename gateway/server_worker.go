@@ -58,39 +58,70 @@ type measured struct {
 	differs []string
 }
 
+// restless is how often a server whose processes come and go is looked at again before it counts as one that can't be told.
+const (
+	restless      = 40
+	restlessPause = 10 * time.Millisecond
+)
+
 // measureRunning looks at the child and at whoever speaks for it.
 func (g *Gateway) measureRunning(s *server, in *instance) (m measured, err error) {
+	for range restless {
+		if m, err = g.measureOnce(s, in); err == nil || over(in.child) {
+			break
+		}
+		time.Sleep(restlessPause)
+	}
+	m.differs = in.plan.Agrees(m.record)
+	return m, err
+}
+
+var errRestless = errors.New("another process speaks than a moment before")
+
+func (g *Gateway) measureOnce(s *server, in *instance) (m measured, err error) {
 	m.members = map[string]bool{}
 	child := in.child
+	defer func() {
+		if err != nil && m.worker != nil {
+			m.worker.Close()
+			m.worker = nil
+		}
+	}()
 	if errors.Is(child.Same(), peer.ErrReplaced) { // a launcher that executed what it launches
 		if m.worker, err = again(child); err != nil {
 			return m, err
 		}
 		child = m.worker
 	}
-	if m.record, err = g.servers.measurer.Observe(child); err != nil {
-		return m, err
-	}
-	readers, err := in.readers(s)
+	readers, err := in.readers(s, child)
 	if err != nil {
 		return m, err
 	}
 	for _, x := range readers {
 		m.members[x.Key] = true
 	}
-	if pid := m.record.ProcessID; pid != child.Facts().PID {
-		w, err := below(child, pid)
-		if err != nil {
-			return m, err
-		}
-		if m.worker != nil {
-			m.worker.Close()
-		}
-		m.worker = w
-		m.members[w.Key()] = true
+	w, above, err := launch.Acting(child)
+	if err != nil {
+		return m, err
 	}
-	m.differs = in.plan.Agrees(m.record)
-	return m, nil
+	if w != nil && above.Key() != child.Key() {
+		above.Close()
+	}
+	if w == nil || !m.members[w.Key()] { // what it started does not read what it is told
+		if w != nil {
+			w.Close()
+		}
+		m.record, err = g.servers.measurer.ObserveAlone(child)
+		return m, err
+	}
+	if m.worker != nil {
+		m.worker.Close()
+	}
+	m.worker = w
+	if m.record, err = g.servers.measurer.Observe(in.child); err == nil && m.record.ProcessID != w.Facts().PID {
+		err = errRestless
+	}
+	return m, err
 }
 
 // again pins the process of p anew, which runs another program now.
@@ -126,8 +157,9 @@ const (
 	copyPause = 4 * time.Millisecond
 )
 
-// readers are the processes below the wrapper that can read the pipe, once none of them is on its way to another program.
-func (in *instance) readers(s *server) ([]peer.Reader, error) {
+// readers are the processes below the wrapper that can read the pipe, once none of them is on its way to another program;
+// and where a supervisor passes on what it reads, the worker that it feeds.
+func (in *instance) readers(s *server, child *peer.Process) ([]peer.Reader, error) {
 	var out []peer.Reader
 	for range copyLooks {
 		var err error
@@ -139,7 +171,37 @@ func (in *instance) readers(s *server) ([]peer.Reader, error) {
 		}
 		time.Sleep(copyPause)
 	}
+	w, above, err := launch.Acting(child)
+	if err != nil || w == nil {
+		return out, err
+	}
+	defer w.Close()
+	if above.Key() != child.Key() {
+		defer above.Close()
+	}
+	known := slices.ContainsFunc(out, func(x peer.Reader) bool { return x.Key == w.Key() })
+	feeds := slices.ContainsFunc(out, func(x peer.Reader) bool { return x.Key == above.Key() })
+	if _, err := w.FedBy(above); err == nil && !known && feeds {
+		out = append(out, peer.Reader{PID: w.Facts().PID, Key: w.Key()})
+	}
 	return out, nil
+}
+
+// readersNow is readers for a child that may have executed another program since. One that comes and goes is looked at again.
+func (in *instance) readersNow(s *server) (out []peer.Reader, err error) {
+	for range restless {
+		child, err := again(in.child)
+		if err != nil {
+			return nil, err
+		}
+		out, err = in.readers(s, child)
+		child.Close()
+		if err == nil || !isGone(err) {
+			return out, err
+		}
+		time.Sleep(restlessPause)
+	}
+	return out, err
 }
 
 // speaks takes a measurement into memory: the process that speaks is the epoch's.
@@ -184,7 +246,7 @@ func (g *Gateway) attend(s *server) {
 	case !ended && !known && (in.cause != foreign || proc.Same() == nil):
 		return // nothing is forwarded before it was measured
 	}
-	readers, err := in.readers(s)
+	readers, err := in.readersNow(s)
 	if err != nil {
 		g.complain("look at a server's processes", err)
 	}

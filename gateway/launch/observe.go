@@ -9,16 +9,41 @@ import (
 )
 
 // Observe is Observe with this Measurer's memory and key.
-func (m *Measurer) Observe(p *peer.Process) (Record, error) {
-	r, err := m.observe(p)
+func (m *Measurer) Observe(p *peer.Process) (Record, error) { return m.observed(p, workers) }
+
+// ObserveAlone is Observe for p itself, whatever it has started.
+func (m *Measurer) ObserveAlone(p *peer.Process) (Record, error) {
+	return m.observed(p, func(p *peer.Process) ([]*peer.Process, error) { return []*peer.Process{p}, nil })
+}
+
+// Acting is the process that Observe finds below p, and the one that started it, which may be p; nil if p itself acts. The
+// caller closes both, but for p.
+func Acting(p *peer.Process) (worker, above *peer.Process, err error) {
+	chain, err := workers(p)
+	if n := len(chain); err == nil && n > 1 {
+		worker, above = chain[n-1], chain[n-2]
+	}
+	for _, q := range chain[1:] {
+		if q != worker && q != above {
+			q.Close()
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("find who acts: %w", err)
+	}
+	return worker, above, nil
+}
+
+func (m *Measurer) observed(p *peer.Process, down func(*peer.Process) ([]*peer.Process, error)) (Record, error) {
+	r, err := m.observe(p, down)
 	if err != nil {
 		return Record{}, fmt.Errorf("observe process: %w", err)
 	}
 	return r, nil
 }
 
-func (m *Measurer) observe(p *peer.Process) (Record, error) {
-	chain, err := workers(p)
+func (m *Measurer) observe(p *peer.Process, down func(*peer.Process) ([]*peer.Process, error)) (Record, error) {
+	chain, err := down(p)
 	defer func() {
 		for _, q := range chain[1:] {
 			q.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,16 +38,46 @@ func (p *Process) Executed() (bool, error) {
 	return !forked, nil
 }
 
-// Stdin is what p reads as its standard input, as the kernel names it: "pipe:[N]", "socket:[N]", a path.
-func (p *Process) Stdin() (string, error) {
-	link, err := procLink(p.handle.pid, "fd/0")
-	if p.handle.exited() {
+// FedBy is the pipe that p can read and q can write, as the kernel names it: "pipe:[N]". Where p's standard input is one of
+// several it is that. A socket as p's standard input counts where there is no pipe: whose other end it has can't be told.
+func (p *Process) FedBy(q *Process) (string, error) {
+	link, err := p.fedBy(q)
+	if p.handle.exited() || q.handle.exited() {
 		err = ErrGone
 	}
 	if err != nil {
-		return "", fmt.Errorf("look at stdin: %w", err)
+		return "", fmt.Errorf("find the pipe between processes: %w", err)
 	}
 	return link, nil
+}
+
+func (p *Process) fedBy(q *Process) (string, error) {
+	first, err := procLink(p.handle.pid, "fd/0")
+	if err != nil && !errors.Is(err, ErrGone) { // closed
+		return "", err
+	}
+	read, err := openLinks(p.handle.pid, 0o400)
+	if err != nil {
+		return "", err
+	}
+	written, err := openLinks(q.handle.pid, 0o200)
+	if err != nil {
+		return "", err
+	}
+	both := slices.DeleteFunc(read, func(link string) bool {
+		return !strings.HasPrefix(link, "pipe:") || !slices.Contains(written, link)
+	})
+	slices.Sort(both)
+	both = slices.Compact(both)
+	switch {
+	case slices.Contains(both, first):
+		return first, nil
+	case len(both) == 1:
+		return both[0], nil
+	case len(both) == 0 && strings.HasPrefix(first, "socket:"):
+		return first, nil
+	}
+	return "", fmt.Errorf("%d pipes", len(both))
 }
 
 // Readers are the living processes below p that can read link: a pipe or a socket, as Stdin names it. One whose files may
@@ -102,30 +133,39 @@ func closeHandles(hs []handle) {
 // reads says whether the process has a descriptor on link that it can read from; true if that can't be told of a process
 // that lives.
 func reads(pid int, link string) bool {
+	links, err := openLinks(pid, 0o400)
+	if err != nil {
+		return !errors.Is(err, ErrGone)
+	}
+	return slices.Contains(links, link)
+}
+
+// openLinks are the names of what the process has open in a mode: the mode of the magic link shows how the file was opened.
+func openLinks(pid int, mode uint32) (out []string, err error) {
 	dir, err := os.Open(procPath(pid, "fd"))
 	if err != nil {
-		return !errors.Is(err, os.ErrNotExist)
+		return nil, procError("open", "fd", errno(err))
 	}
 	defer dir.Close()
 	for range 64 { // x 1024 descriptors
 		names, err := dir.Readdirnames(1024)
 		if err != nil {
-			return false // the last of them, or the process is gone
+			return out, nil // the last of them, or the process is gone
 		}
 		for _, name := range names {
 			if _, err := strconv.Atoi(name); err != nil {
 				continue
 			}
-			if l, err := procLink(pid, "fd/"+name); err != nil || l != link {
+			var st unix.Stat_t
+			if unix.Lstat(procPath(pid, "fd/"+name), &st) != nil || st.Mode&mode == 0 {
 				continue
 			}
-			var st unix.Stat_t
-			if unix.Lstat(procPath(pid, "fd/"+name), &st) == nil && st.Mode&0o400 != 0 {
-				return true
+			if link, err := procLink(pid, "fd/"+name); err == nil {
+				out = append(out, link)
 			}
 		}
 	}
-	return true
+	return nil, errors.New("too many descriptors")
 }
 
 // copied reads the task flags.
