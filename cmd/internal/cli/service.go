@@ -234,7 +234,10 @@ func runProgram(ctx context.Context, name string, args ...string) (string, error
 }
 
 func (a *app) servicePrint() *cobra.Command {
-	var name, program string
+	var (
+		name, program string
+		own           bool
+	)
 	show := &cobra.Command{
 		Use:   "print systemd|launchd",
 		Short: "Print the service file of a gateway under a user of its own",
@@ -245,6 +248,7 @@ nor trace or signal it. How to set it up by hand stands at the file's top.`,
 		Args:      exactly("systemd|launchd"),
 	}
 	show.Flags().StringVar(&name, "user", "", "the user `NAME` whom it serves; by default who asks")
+	show.Flags().BoolVar(&own, "own", false, "of a gateway of the user's own instead, as sp service install writes it")
 	show.Flags().StringVar(&program, "spd", service.DefaultProgram, "the `PATH` of spd")
 	show.RunE = func(_ *cobra.Command, args []string) error {
 		write := service.Systemd
@@ -255,9 +259,15 @@ nor trace or signal it. How to set it up by hand stands at the file's top.`,
 		default:
 			return usage("%q is no service manager that there is a file for: systemd or launchd", args[0])
 		}
-		s, err := service.Lookup(name)
-		if err != nil {
-			return err
+		var s service.Served
+		if own && name != "" {
+			return usage("--user and --own exclude each other")
+		}
+		if !own {
+			var err error
+			if s, err = service.Lookup(name); err != nil {
+				return err
+			}
 		}
 		s.Program = program
 		return write(a.out, s)
