@@ -75,6 +75,7 @@ type state struct {
 	tasks      sync.WaitGroup
 	door       sync.Mutex   // one init, unlock, lock or stop at a time
 	containing sync.Mutex   // one containment at a time; before authority
+	looking    sync.Mutex   // one look through the whole log at a time; a leaf
 	authority  sync.Mutex   // keeps the outbox's order and the log's the same
 	lastTold   uint64       // the record that the last change of authority ends with; under authority
 	open       atomic.Bool  // the vault is unlocked, replayed and compared: things may be allowed

@@ -97,7 +97,8 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathIncident:    g.opRunIncident,
 		api.PathEpochRevoke: g.opEpochRevoke, api.PathGrantList: g.opGrantList, api.PathGrantRevoke: g.opGrantRevoke,
 		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathActionCancel: g.opActionCancel, api.PathCheckpoint: g.opCheckpoint,
-		api.PathConsoleOpen: g.opConsoleOpen,
+		api.PathConsoleOpen: g.opConsoleOpen, api.PathActivityList: g.opActivityList, api.PathActivityRate: g.opActivityRate,
+		api.PathRunTimeline: g.opRunTimeline, api.PathAuditVerify: g.opAuditVerify, api.PathAuditRead: g.opAuditRead, api.PathSettingsShow: g.opSettingsShow,
 	}
 }
 

@@ -256,3 +256,17 @@ func (g *Gateway) changeRecipients(ctx context.Context, all []string) error {
 		return g.log.w.Load().Recipients(ed25519.PrivateKey(s.Bytes()), all)
 	})
 }
+
+// shown is every setting as TOML, its default where none was set.
+func (s settings) shown() []api.Change {
+	s.Budgets, s.Retention, s.OnArtifact = s.Budgets.orDefault(), s.Retention.orDefault(), s.onArtifact()
+	if s.AutoLock == "" {
+		s.AutoLock = autoLockDefault.String()
+	}
+	out := []api.Change{}
+	v := reflect.ValueOf(s)
+	for i, name := range s.keys() {
+		out = append(out, api.Change{Setting: name, New: inTOML(v.Field(i).Interface())})
+	}
+	return out
+}

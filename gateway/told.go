@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -91,9 +92,20 @@ func about(body []byte) (run string, clear, ok bool) {
 	return e.Run, slices.Contains(clearTold, e.Type), e.Run != "" || slices.Contains(everyRun, e.Type)
 }
 
+// classOf is what people look through all runs for: the first member of every event's bytes is its type.
+func classOf(body []byte) string {
+	switch {
+	case bytes.HasPrefix(body, []byte(`{"type":"tool_called"`)):
+		return store.ToldCall
+	case bytes.HasPrefix(body, []byte(`{"type":"authorization_denied"`)):
+		return store.ToldDenied
+	}
+	return ""
+}
+
 // toldRow makes a row; sealed unless it is clear.
 func (g *Gateway) toldRow(e toldEvent, run string, clear bool) (store.Told, error) {
-	row := store.Told{Run: run, Seq: e.seq, At: e.at, Body: e.body}
+	row := store.Told{Run: run, Seq: e.seq, At: e.at, Body: e.body, Class: classOf(e.body)}
 	if clear {
 		return row, nil
 	}

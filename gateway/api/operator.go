@@ -119,7 +119,8 @@ var Routes = []Route{
 	{Path: PathIncident},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
-	{Path: PathConsoleOpen},
+	{Path: PathConsoleOpen}, {Path: PathActivityList}, {Path: PathActivityRate}, {Path: PathRunTimeline},
+	{Path: PathAuditVerify}, {Path: PathAuditRead, Value: true}, {Path: PathSettingsShow},
 }
 
 // Status answers vault/status.

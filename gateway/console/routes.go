@@ -23,6 +23,7 @@ var (
 		api.PathStatus, api.PathApprovalTable, api.PathRunList, api.PathRunShow, api.PathGrantList, api.PathActionList, api.PathActionShow,
 		api.PathIncident, api.PathCredentialList, api.PathCredentialShow, api.PathCredentialPresets, api.PathTargetList, api.PathTargetShow,
 		api.PathSlotList, api.PathWitnessList, api.PathCheckpoint, api.PathPasskeyList,
+		api.PathActivityList, api.PathActivityRate, api.PathRunTimeline, api.PathAuditVerify, api.PathAuditRead, api.PathSettingsShow,
 	}
 	losses = []string{
 		api.PathLock, api.PathApprovalDeny, api.PathApprovalMute, api.PathSittingClose, api.PathRunRevoke, api.PathRunContain,

@@ -18,6 +18,7 @@ type Told struct {
 	At     time.Time // of the log's commit
 	Sealed bool
 	Body   []byte
+	Class  string // ToldCall, ToldDenied, or empty
 }
 
 // Key names the row, as additional data of its box.
@@ -31,7 +32,7 @@ func (t *Tx) Told(rows []Told) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	add, err := t.tx.PrepareContext(t.ctx, `INSERT INTO told (run, seq, at, sealed, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+	add, err := t.tx.PrepareContext(t.ctx, `INSERT INTO told (run, seq, at, sealed, body, class) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return fmt.Errorf("add told: %w", err)
 	}
@@ -39,7 +40,7 @@ func (t *Tx) Told(rows []Told) error {
 	for _, x := range rows {
 		seq, err := number(x.Seq)
 		if err == nil {
-			_, err = add.ExecContext(t.ctx, x.Run, seq, stamp(x.At), x.Sealed, notNil(x.Body))
+			_, err = add.ExecContext(t.ctx, x.Run, seq, stamp(x.At), x.Sealed, notNil(x.Body), x.Class)
 		}
 		if err != nil {
 			return fmt.Errorf("add told: %w", err)

@@ -4,15 +4,22 @@ import { h, button, notice, fault, empty, badge } from './dom.js';
 import { open, speaks, follow, onEnd, call } from './net.js';
 import { ask } from './proof.js';
 import * as pending from './pending.js';
+import * as runs from './runs.js';
+import * as run from './run.js';
+import * as activity from './activity.js';
+import * as credentials from './credentials.js';
+import * as hosts from './hosts.js';
+import * as log from './log.js';
+import * as settings from './settings.js';
 
-const pages = { pending };
+const pages = { pending, runs, activity, credentials, hosts, log, settings };
 const main = document.getElementById('main');
 let page; // the module that is shown
 let status;
 
 function where() {
   const [, name = '', rest] = location.pathname.split('/');
-  if (name === 'runs' && rest && pages.run) return [pages.run, decodeURIComponent(rest), 'runs'];
+  if (name === 'runs' && rest) return [run, decodeURIComponent(rest), 'runs'];
   return [pages[name] ?? pages.pending, undefined, pages[name] ? name : 'pending'];
 }
 

@@ -77,7 +77,8 @@ func Start(t testing.TB) *Tab {
 			if err != nil {
 				return
 			}
-			if k := string(m.Type); k == "error" || k == "warning" || k == "exception" {
+			// That an answer was no 200 is the page's to tell, and no fault of it.
+			if k := string(m.Type); (k == "error" || k == "warning" || k == "exception") && !strings.HasPrefix(m.Text, "Failed to load resource") {
 				b.mu.Lock()
 				b.bad = append(b.bad, k+": "+m.Text)
 				b.mu.Unlock()

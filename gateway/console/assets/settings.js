@@ -1,0 +1,35 @@
+// Settings: what opens the vault, what the operator decided, and this tab's sitting.
+
+import { h, button, badge, head, table, id, time, facts, notice, fault, keep } from './dom.js';
+import { call } from './net.js';
+import { sits, openSitting, closeSitting, onSitting } from './proof.js';
+
+export const title = 'Settings';
+
+let drawn;
+
+export async function show(main, _arg, status) {
+  main.replaceChildren(head('Settings', 'What decides authority is sealed in the vault, and is changed with a proof.'), h('section', { class: 'passkeys' }), h('section', { class: 'sit panel' }), h('section', { class: 'slots panel' }), h('section', { class: 'modes panel' }), h('section', { class: 'about panel' }));
+  drawn = () => { if (main.querySelector('.sit')) sitting(main); };
+  sitting(main);
+  about(main, status ?? await call('vault/status'));
+  const [slots, modes] = await Promise.all([call('slot/list'), call('settings/show')]);
+  keep(main.querySelector('.slots'), h('h2', null, 'What opens the vault'), table('Slots', ['Kind', 'Since', 'Slot'], slots.map((s) => h('tr', null, h('td', null, badge(s.kind, 'info')), h('td', null, time(s.createdAt)), h('td', null, id(s.id))))),
+    h('p', { class: 'hint' }, 'Slots are added and removed with ', h('code', null, 'sp vault slot add'), ' and ', h('code', null, 'sp vault slot rm'), ': a recovery identity is shown once, on a terminal.'));
+  keep(main.querySelector('.modes'), h('h2', null, 'Modes'), facts(modes.map((m) => [m.setting, h('code', null, m.new)])),
+    h('p', { class: 'hint' }, 'Changed by ', h('code', null, 'sp apply FILE'), ', which shows the difference first.'));
+}
+
+onSitting(() => drawn?.());
+
+function sitting(main) {
+  const s = sits();
+  keep(main.querySelector('.sit'), h('h2', null, 'Sitting'), h('p', { class: 'lead' }, 'One proof, then this tab alone approves cards for 15 minutes at most. It ends with the tab, a lock, or a suspend. A credential that wants a passkey still asks.'),
+    h('div', { class: 'buttons' }, s ? [h('span', null, 'Open until ', time(s.endsAt)), button('End sitting', { 'data-key': 'sit', onclick: closeSitting })] : button('Open a sitting', { 'data-key': 'sit', onclick: openSitting })));
+}
+
+function about(main, status) {
+  keep(main.querySelector('.about'), h('h2', null, 'Gateway'), facts([['Vault', badge(status.vault)], ['Version', status.version], ['Process', `pid ${status.pid}`], ['Log', `${status.audit.records.toLocaleString()} records`],
+    ['Writes of unknown outcome', status.unresolved ? `${status.unresolved}: see Activity` : 'none', status.unresolved ? 'alarm' : '']]),
+  h('div', { class: 'buttons' }, status.vault === 'ready' ? button('Lock the vault', { class: 'cut', onclick: () => call('vault/lock').then(() => notice('done', 'The vault is locked. Every grant is void.')).catch(fault) }) : null));
+}
