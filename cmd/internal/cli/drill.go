@@ -11,7 +11,7 @@ import (
 
 // drills try on this machine what must hold when something breaks.
 func (a *app) drills() *cobra.Command {
-	return group("drill", "Try a crash on this machine and see what it leaves behind", a.drillCrash(), drillClient())
+	return group("drill", "Try on this machine what a crash or a rebuild leaves behind", a.drillCrash(), a.drillRebuild(), drillClient())
 }
 
 func (a *app) drillCrash() *cobra.Command {

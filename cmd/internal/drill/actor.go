@@ -134,7 +134,7 @@ func (a *Actor) Ask(tool string, arguments any) error {
 	if err != nil {
 		return err
 	}
-	return say(a.orders, order{tool, jsontext.Value(args)})
+	return say(a.orders, order{Tool: tool, Arguments: jsontext.Value(args)})
 }
 
 // Heard waits for the client's next line.

@@ -23,10 +23,11 @@ const (
 	fdSurvivorOut = 5 // its stdout
 )
 
-// order is one line to the client: a tool to call. The answer comes when it comes.
+// order is one line to the client: a tool to call, or to fetch the list of tools again. The answer comes when it comes.
 type order struct {
-	Tool      string         `json:"tool"`
-	Arguments jsontext.Value `json:"arguments"`
+	Tool      string         `json:"tool,omitempty"`
+	Arguments jsontext.Value `json:"arguments,omitzero"`
+	List      bool           `json:"list,omitzero"`
 }
 
 // reply is one line from the client. The first one, unasked, says what the server offers and who it is.
@@ -67,12 +68,8 @@ func Client(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 	}
 	defer session.Close()
 	first.Server = server.Process.Pid
-	list, err := session.ListTools(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("list tools: %w", err)
-	}
-	for _, t := range list.Tools {
-		first.Tools = append(first.Tools, t.Name)
+	if first.Tools, err = list(ctx, session); err != nil {
+		return err
 	}
 	if err := say(out, first); err != nil {
 		return err
@@ -83,11 +80,30 @@ func Client(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 			return fmt.Errorf("read order: %w", err)
 		}
-		if err := say(out, call(ctx, session, o)); err != nil {
+		r := reply{}
+		if o.List {
+			if r.Tools, err = list(ctx, session); err != nil {
+				r.Fault = err.Error()
+			}
+		} else {
+			r = call(ctx, session, o)
+		}
+		if err := say(out, r); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+func list(ctx context.Context, s *mcp.ClientSession) (names []string, err error) {
+	l, err := s.ListTools(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list tools: %w", err)
+	}
+	for _, t := range l.Tools {
+		names = append(names, t.Name)
+	}
+	return names, nil
 }
 
 func call(ctx context.Context, s *mcp.ClientSession, o order) reply {

@@ -29,9 +29,11 @@ type Options struct {
 	Patience time.Duration // for what must come; 0: a minute. It is no measure of speed
 
 	// Broken variants, for tests: what the drill must notice.
-	spare    bool     // the client is not killed
+	spare    bool     // the client is not killed; the server is not replaced
+	careless bool     // the server's code does something else with an omitted argument than its schema says
 	noRevoke bool     // the run is not revoked
 	moments  []string // nil: all
+	python   string   // what runs the drill's own server
 }
 
 func (o Options) patience() time.Duration {
