@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,12 +87,15 @@ func unprovedLine(n int) string {
 func (a *app) approve() *cobra.Command {
 	args := api.ApproveArgs{}
 	var until string
+	var passkey bool
 	cmd := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Say yes to a card",
 		Long: `Say yes to a card, after it was shown. ID may be a beginning that only one card has, or
 the short one that listings and logs print.
-The answer names the card as shown: if it changes meanwhile, the answer is void.`,
+The answer names the card as shown: if it changes meanwhile, the answer is void.
+With --passkey it is given on a page of the console, whose address is printed: what a
+passkey signs is shown, and signed, by the browser.`,
 		Args: exactly("ID"),
 	}
 	ask := a.asker(cmd)
@@ -99,10 +103,14 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 	f.StringVar(&args.Scope, "scope", "run", "use: this call only; run: this tool with this credential until the run ends")
 	f.IntVar(&args.Uses, "uses", 0, "scope run: at most `N` calls")
 	f.BoolVar(&args.AcceptWeak, "accept-weak", false, "for an agent whose identity is weak: let it use what is given like any other, for writes too")
+	f.BoolVar(&passkey, "passkey", false, "answer with a passkey: print the page to do it on")
 	f.StringVar(&until, "until", "", "scope run: no longer than `T`, a time (RFC 3339) or a span (2h)")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		if err := a.scope(&args, until, cmd.Flags().Changed("uses")); err != nil {
 			return err
+		}
+		if passkey && (ask.fd >= 0 || slices.ContainsFunc([]string{"scope", "uses", "until", "accept-weak"}, cmd.Flags().Changed)) {
+			return usage("--passkey takes no other flag: the page asks what the answer gives")
 		}
 		if err := ask.early(); err != nil {
 			return err
@@ -115,6 +123,9 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 			return err
 		}
 		yes, ok := gives(card, args)
+		if passkey {
+			return a.signOnPage(cmd.Context(), card)
+		}
 		a.showCard(card, yes)
 		if !ok {
 			return noSuchAnswer(card, args)
@@ -132,6 +143,24 @@ The answer names the card as shown: if it changes meanwhile, the answer is void.
 		return nil
 	}
 	return cmd
+}
+
+// signOnPage prints where a card is answered with a passkey.
+func (a *app) signOnPage(ctx context.Context, card api.Approval) error {
+	keys, err := fetch[api.Passkey](ctx, a, api.PathPasskeyList, nil)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return &adviceError{errors.New("no passkey is enrolled"), "make one with `sp passkey add`"}
+	}
+	var o api.ConsoleOpened
+	if err := a.do(ctx, api.PathConsoleOpen, nil, nil, nil, &o); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, o.URL)
+	a.say("answer card %s on this page, within %s; the link works once", escape(card.ID), a.left(card.ExpiresAt))
+	return nil
 }
 
 // noSuchAnswer says why a card does not take an answer.
