@@ -119,6 +119,7 @@ func (g *Gateway) ask(ctx context.Context, who caller, p *plan, again func() aut
 		g.cards.withdraw(c, "audit_unavailable")
 		return nil, api.Fail("audit_unavailable", "")
 	}
+	g.teller.Laid()
 	poke(a) // what was lost just before the card lay there, expire did not find
 	return g.awaitAnswer(ctx, c, again)
 }

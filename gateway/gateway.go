@@ -19,6 +19,7 @@ import (
 
 	"sallyport/gateway/api"
 	"sallyport/gateway/home"
+	"sallyport/gateway/notify"
 	"sallyport/gateway/proof"
 	"sallyport/gateway/store"
 	"sallyport/httpexec"
@@ -61,6 +62,7 @@ type Gateway struct {
 	witnesses witnesses
 	tabs      tabs
 	signing   signing
+	teller    *notify.Teller
 	servers   *servers
 	state
 }
@@ -108,6 +110,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: c, book: newRegistry(), cards: newCards(), past: newPast(), sittings: newSittings(), acts: newActions(), denied: newDenials(), servers: newServers(), signing: signing{nonces: proof.NewNonces(boot)}}
 	g.cards.known = g.past.known
+	g.teller = notify.New(func() int { return len(g.cards.list()) }, func(way string, err error) { g.complain("notify by "+way, err) })
 	g.life, g.end = context.WithCancel(context.WithoutCancel(ctx))
 	g.halt, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.http = httpexec.NewClient(httpexec.ClientOptions{Roots: c.Roots, UserAgent: home.Product, BodyLimit: fileLimit})
@@ -167,6 +170,7 @@ func (g *Gateway) Serve(ctx context.Context, agents *net.UnixListener, operators
 	g.task(func() { g.autoLockEvery(g.life, clocks{boot, awake, look.C}) })
 	g.task(func() { beforeSleep(g.life, systemBus, func() { g.lockSoon(g.life, "suspend") }) })
 	g.task(func() { g.lookAround(g.life) })
+	g.task(func() { g.teller.Run(g.life) })
 	<-ctx.Done()
 
 	g.door.Lock()

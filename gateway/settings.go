@@ -17,6 +17,7 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
+	"sallyport/gateway/notify"
 	"sallyport/vault"
 )
 
@@ -29,6 +30,7 @@ type settings struct {
 	AutoLock    string    `toml:"auto_lock" json:"autoLock,omitempty"`                  // locks so long after the last proof; 8h (the default), off
 	Retention   retention `toml:"retention" json:"retention,omitzero"`                  // of what actions leave; empty: defaultRetention
 	OnArtifact  string    `toml:"on_artifact_change" json:"onArtifactChange,omitempty"` // note (the default) or suspend
+	Notify      []string  `toml:"notify" json:"notify,omitempty"`                       // ways to tell that cards wait; see gateway/notify
 }
 
 // settingsName is the one document they are kept in.
@@ -68,6 +70,9 @@ func (s settings) check(named func(key string) bool) error {
 	}
 	if a := s.onArtifact(); a != artifactNote && a != artifactSuspend {
 		return api.Fail("invalid_request", "on_artifact_change: note or suspend")
+	}
+	if err := notify.Check(s.Notify); err != nil {
+		return api.Fail("invalid_request", "notify: "+err.Error())
 	}
 	if _, err := autoLock(s.AutoLock); err != nil {
 		return api.Fail("invalid_request", "auto_lock: "+err.Error())
@@ -110,7 +115,7 @@ func changed(was, next settings) []api.Change {
 
 // over is what an apply file is read over: the settings that stand, in memory of their own.
 func (s settings) over() settings {
-	s.Recipients, s.Witness = slices.Clone(s.Recipients), slices.Clone(s.Witness)
+	s.Recipients, s.Witness, s.Notify = slices.Clone(s.Recipients), slices.Clone(s.Witness), slices.Clone(s.Notify)
 	s.Budgets = s.Budgets.orDefault() // a file may name one of them
 	return s
 }
@@ -162,6 +167,7 @@ func (g *Gateway) obey(s settings) {
 	g.witnesses.set(s.Witness)
 	g.cards.set(s.Budgets)
 	g.suspends.Store(s.onArtifact() == artifactSuspend)
+	g.teller.Set(s.Notify)
 }
 
 // follow makes the log follow the settings and the log's identity, once the vault is open. A mirror that can't be used

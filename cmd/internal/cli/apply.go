@@ -51,7 +51,9 @@ new host is logged in to once, to find out its account's shell.
   budgets = {epoch = 1, session = 2, installation = 8, queue = 32}   # cards at a time
   retention = {results = "24h", files = "24h", rows = "720h"}        # of actions
   on_artifact_change = "suspend"           # or note: a program whose files changed is
-                                           # refused, or only noted, until it restarts`,
+                                           # refused, or only noted, until it restarts
+  notify = ["desktop", "ntfy https://ntfy.example/TOPIC", "webhook https://…"]
+                                           # tell that cards wait, and nothing of them`,
 		Example: `  sp apply sallyport.toml --dry-run
   sp apply sallyport.toml github=fd:4 deploy-key=fd:5 4< token 5< id_ed25519`,
 		Args: func(_ *cobra.Command, args []string) error {

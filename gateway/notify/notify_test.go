@@ -1,0 +1,180 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+func TestCheck(t *testing.T) {
+	for s, ok := range map[string]bool{
+		"desktop": true, "ntfy https://ntfy.example/topic": true, "webhook https://hook.example/": true, "webhook http://127.0.0.1:8080/x": true,
+		"webhook http://[::1]:8080/x": true, "webhook http://localhost:1/": true, "ntfy http://127.0.0.1/t": true,
+		"": false, "mail me": false, "desktop now": false, "ntfy": false, "ntfy ": false, "ntfy https://ntfy.example": false, "ntfy https://ntfy.example/": false,
+		"webhook http://hook.example/": false, "webhook ftp://hook.example/": false, "webhook https://": false, "webhook hook.example": false, "webhook https://a b/": false,
+		"webhook  https://hook.example/": false, "webhook javascript:alert(1)": false, "webhook https://hook.example/#x": false, "webhook http://127.0.0.1.example/": false,
+	} {
+		if err := Check([]string{s}); (err == nil) != ok {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	if Check(slices.Repeat([]string{"desktop"}, waysLimit+1)) == nil {
+		t.Error("there is no limit")
+	}
+}
+
+// fake is a way that keeps what it is told.
+type fake struct {
+	mu   sync.Mutex
+	told []int
+	err  error
+}
+
+func (f *fake) tell(_ context.Context, n int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, n)
+	return f.err
+}
+
+// Each time something new waits it is told, many at once as one; that nothing waits is told once; what fails, once.
+func TestTeller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waiting, faults := 0, 0
+		var mu sync.Mutex
+		count := func() int { mu.Lock(); defer mu.Unlock(); return waiting }
+		set := func(n int) { mu.Lock(); defer mu.Unlock(); waiting = n }
+		x := New(count, func(string, error) { mu.Lock(); defer mu.Unlock(); faults++ })
+		f := &fake{}
+		x.ways["fake"] = f
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { x.Run(ctx); close(done) }()
+		want := func(what string, told ...int) {
+			t.Helper()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if !slices.Equal(f.told, told) {
+				t.Fatalf("%s: told %v, want %v", what, f.told, told)
+			}
+		}
+		set(1)
+		x.Laid()
+		synctest.Wait()
+		want("the first", 1)
+		for n := 2; n <= 5; n++ {
+			set(n)
+			x.Laid()
+		}
+		synctest.Wait()
+		want("soon after", 1)
+		time.Sleep(gap + time.Millisecond)
+		want("together", 1, 5)
+		time.Sleep(time.Hour)
+		want("nothing new", 1, 5)
+		set(4)
+		time.Sleep(time.Minute)
+		want("fewer", 1, 5)
+		x.Laid() // one was answered, another came
+		set(5)
+		synctest.Wait()
+		want("another", 1, 5, 5)
+		set(0)
+		time.Sleep(gap + look)
+		want("none", 1, 5, 5, 0)
+		x.Laid() // answered before it could be told
+		time.Sleep(time.Minute)
+		want("gone", 1, 5, 5, 0)
+		f.mu.Lock()
+		f.err = errors.New("no")
+		f.mu.Unlock()
+		for range 3 {
+			set(1)
+			x.Laid()
+			time.Sleep(time.Minute)
+		}
+		if faults != 1 {
+			t.Errorf("%d faults told", faults)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// A way that stays keeps its state when the setting changes.
+func TestSet(t *testing.T) {
+	x := New(func() int { return 0 }, nil)
+	x.Set([]string{"desktop", "webhook https://hook.example/"})
+	was := x.ways["desktop"]
+	x.Set([]string{"desktop", "broken"})
+	if len(x.ways) != 1 || x.ways["desktop"] != was {
+		t.Errorf("%v", x.ways)
+	}
+	x.Set(nil)
+	if len(x.ways) != 0 {
+		t.Error("ways are left")
+	}
+}
+
+// What is posted is the count and nothing else, and no redirect is followed.
+func TestPost(t *testing.T) {
+	type got struct{ body, kind, title string }
+	seen := make(chan got, 8)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		seen <- got{string(b), r.Header.Get("Content-Type"), r.Header.Get("Title")}
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		case "/busy":
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer srv.Close()
+	send := func(s string, n int) error {
+		w, err := parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.tell(t.Context(), n)
+	}
+	if err := send("webhook "+srv.URL+"/hook", 3); err != nil {
+		t.Fatal(err)
+	}
+	g := <-seen
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(g.body), &doc); err != nil || len(doc) != 2 || doc["waiting"] != 3.0 || !strings.HasPrefix(doc["text"].(string), "3 approvals wait") || g.kind != "application/json" {
+		t.Errorf("%+v", g)
+	}
+	if err := send("ntfy "+srv.URL+"/topic", 1); err != nil {
+		t.Fatal(err)
+	}
+	if g := <-seen; g.body != text(1) || g.title != "Sallyport" {
+		t.Errorf("%+v", g)
+	}
+	if err := send("webhook "+srv.URL+"/moved", 1); err == nil || !strings.Contains(err.Error(), "307") {
+		t.Errorf("a redirect: %v", err)
+	}
+	<-seen
+	if err := send("ntfy "+srv.URL+"/busy", 1); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("a refusal: %v", err)
+	}
+	<-seen
+	if err := send("webhook "+srv.URL+"/hook", 0); err != nil || len(seen) != 0 {
+		t.Errorf("nothing waits: %v, %d posts", err, len(seen))
+	}
+	secret := "webhook http://127.0.0.1:1/secret-topic"
+	if err := send(secret, 1); err == nil || strings.Contains(err.Error(), "secret-topic") {
+		t.Errorf("an error names the topic: %v", err)
+	}
+}
