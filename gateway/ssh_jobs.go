@@ -144,6 +144,10 @@ func (g *Gateway) watchJob(id string) {
 			}
 			of, ok := g.find(g.life, id)
 			if !ok || of.State == api.Done || of.JobID == "" {
+				if ok && of.Outcome == "cancelled" {
+					of.Outcome = "accepted" // as it was while there was something to ask for
+					g.forgetJob(of)
+				}
 				return
 			}
 			if g.lookAtJob(of, w) {
@@ -213,26 +217,25 @@ type jobWatch struct {
 	ow, ew   *scrub.Writer
 }
 
-// lookAtJob asks once, and records an end. True: there is nothing more to see.
-func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
+// atJobHost logs in to a job's host for a look of the gateway's own. over: nothing can be asked there any more.
+func (g *Gateway) atJobHost(of api.Action, do func(ctx context.Context, conn *sshexec.Conn, secrets [][]byte) error) (over bool, err error) {
 	p := bind(askOf(askStatus, of), g.targets())
 	if !p.authz.Bound {
 		g.cfg.Log.Warn("a job can't be watched any more", "action", of.ID, "reason", p.detail)
-		return true
+		return true, nil
 	}
 	c := &call{id: newID("act_"), epoch: &epoch{run: g.operator}, left: make(chan struct{})}
 	c.ctx, c.cancel = context.WithTimeout(g.life, jobLimit)
 	c.dial, c.cancelDial = context.WithCancel(c.ctx)
 	if g.admit(c) != nil {
 		c.cancel()
-		return true
+		return true, nil
 	}
 	defer g.leave(g.operator, c)
 	if !g.passes(c, p) {
-		return false
+		return false, errNotNow
 	}
-	var j sshexec.Job
-	err := g.lent(c.ctx, p.way.logins, of.ID, watching, func(a *sshexec.Auth, secrets [][]byte) error {
+	return false, g.lent(c.ctx, p.way.logins, of.ID, watching, func(a *sshexec.Auth, secrets [][]byte) error {
 		dial, stop := joined(c.ctx, c.dial)
 		defer stop()
 		conn, err := g.ssh.Dial(dial, p.way.target, *a)
@@ -240,6 +243,16 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 			return err
 		}
 		defer g.ssh.Put(conn)
+		return do(c.ctx, conn, secrets)
+	})
+}
+
+var errNotNow = errors.New("the gate lets nothing through now")
+
+// lookAtJob asks once, and records an end. True: there is nothing more to see.
+func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
+	var j sshexec.Job
+	over, err := g.atJobHost(of, func(ctx context.Context, conn *sshexec.Conn, secrets [][]byte) (err error) {
 		if w.ow == nil {
 			set := scrub.New(secrets...)
 			w.ow, w.ew = set.Writer(w.out), set.Writer(w.err)
@@ -248,7 +261,7 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 		for {
 			var now sshexec.Job
 			out, errw := &counter{w: w.ow}, &counter{w: w.ew}
-			if now, err = conn.JobStatus(c.ctx, of.JobID, w.read[0], w.read[1], out, errw); err != nil {
+			if now, err = conn.JobStatus(ctx, of.JobID, w.read[0], w.read[1], out, errw); err != nil {
 				return err
 			}
 			j = now
@@ -258,8 +271,8 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 			}
 		}
 	})
-	if err != nil {
-		return false // asked again later: that nothing answers says nothing about the job
+	if over || err != nil {
+		return over // asked again later: that nothing answers says nothing about the job
 	}
 	if g.acts.host.cancelling(of.ID) {
 		return false // what the cancellation finds counts
@@ -273,7 +286,20 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 		g.complain("record a job's change", err)
 		return false
 	}
+	if ch.outcome == "confirmed" && j.Complete {
+		g.forgetJob(of)
+	}
 	return ch.ended
+}
+
+// forgetJob removes what an ended job left on its host, once its end is in the log. It is tried once: what stays is a folder
+// whose id no start names again.
+func (g *Gateway) forgetJob(of api.Action) {
+	if _, err := g.atJobHost(of, func(ctx context.Context, conn *sshexec.Conn, _ [][]byte) error {
+		return conn.ForgetJob(ctx, of.JobID)
+	}); err != nil {
+		g.cfg.Log.Info("an ended job's folder stays on its host", "action", of.ID)
+	}
 }
 
 // watching stands where a run's id does in the pool's key: a job is looked at also after its run was revoked.

@@ -179,6 +179,12 @@ func (c *Conn) CancelJob(ctx context.Context, id string) (Job, error) {
 	return j, nil
 }
 
+// ForgetJob removes an ended job's folder. Its id must not be started again.
+func (c *Conn) ForgetJob(ctx context.Context, id string) error {
+	_, err := c.jobWord(ctx, "forget", id, jobTimeout, io.Discard)
+	return err
+}
+
 // jobWord asks for one job command and gives the words that stand behind the mark.
 func (c *Conn) jobWord(ctx context.Context, op, id string, limit time.Duration, body io.Writer, args ...any) ([]string, error) {
 	if c.l == nil || !jobID(id) {

@@ -3,10 +3,12 @@ package main_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -33,38 +35,9 @@ func cmdSSHD(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: sshd")
 	}
-	for _, key := range []string{"sshd", "id", "ca"} {
-		ts.Check(exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key, "-f", ts.MkAbs(key)).Run())
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	addr := l.Addr().String()
-	ts.Check(l.Close())
-	_, port, err := net.SplitHostPort(addr)
-	ts.Check(err)
-	conf := ts.MkAbs("sshd_config")
-	ts.Check(os.WriteFile(conf, fmt.Appendf(nil, `Port %s
-ListenAddress 127.0.0.1
-HostKey %s
-AuthorizedKeysFile %s
-StrictModes no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-PidFile none
-LogLevel VERBOSE
-Subsystem sftp internal-sftp
-AcceptEnv GIT_PROTOCOL
-TrustedUserCAKeys %s
-`, port, ts.MkAbs("sshd"), ts.MkAbs("id.pub"), ts.MkAbs("ca.pub")), 0o600))
-	argv := []string{"/usr/sbin/sshd", "-D", "-e", "-f", conf}
-	if os.Getuid() == 0 {
-		argv = append([]string{"unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 0755 /run/sshd && exec "$@"`, "sh"}, argv...)
-	}
 	var said strings.Builder
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	ts.Check(cmd.Start())
+	cmd, addr, err := serveSSHD(ts.MkAbs("."), &said)
+	ts.Check(err)
 	ts.Defer(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -78,4 +51,48 @@ TrustedUserCAKeys %s
 	ts.Check(err)
 	ts.Setenv("SSHD", addr)
 	ts.Setenv("ME", me.Username)
+}
+
+// serveSSHD starts it with fresh keys in dir: sshd and sshd.pub are its own, id is the user's, ca what it trusts.
+func serveSSHD(dir string, said io.Writer) (cmd *exec.Cmd, addr string, err error) {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, key := range []string{"sshd", "id", "ca"} {
+		if err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key, "-f", in(key)).Run(); err != nil {
+			return nil, "", err
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	addr = l.Addr().String()
+	_ = l.Close()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := os.WriteFile(in("sshd_config"), fmt.Appendf(nil, `Port %s
+ListenAddress 127.0.0.1
+HostKey %s
+AuthorizedKeysFile %s
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PidFile none
+LogLevel VERBOSE
+MaxStartups 100
+Subsystem sftp internal-sftp
+AcceptEnv GIT_PROTOCOL
+TrustedUserCAKeys %s
+`, port, in("sshd"), in("id.pub"), in("ca.pub")), 0o600); err != nil {
+		return nil, "", err
+	}
+	argv := []string{"/usr/sbin/sshd", "-D", "-e", "-f", in("sshd_config")}
+	if os.Getuid() == 0 {
+		argv = append([]string{"unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 0755 /run/sshd && exec "$@"`, "sh"}, argv...)
+	}
+	cmd = exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, addr, cmd.Start()
 }
