@@ -151,7 +151,7 @@ func (s *stage) killed(name, bin string, n int) {
 	s.far.release(n)
 	s.until(name+": the result, late", func() bool {
 		var now api.Action
-		err := s.operator(api.PathActionShow, map[string]string{"id": act.ID}, &now)
+		err := s.look(api.PathActionShow, map[string]string{"id": act.ID}, &now)
 		return err == nil && now.State == api.Done && now.Outcome == "confirmed"
 	})
 	if a := s.far.count(n); a != 1 {

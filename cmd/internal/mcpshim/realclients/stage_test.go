@@ -96,6 +96,12 @@ func newStage(t *testing.T) *stage {
 	}
 	t.Cleanup(s.host.Close)
 	s.sp(key, "secret", "add", "deploy", "--kind", "ssh-key")
+	// All clients here are one session of processes, which has two cards at once where nothing else is said.
+	wide := filepath.Join(s.dir, "wide.toml")
+	if err := os.WriteFile(wide, []byte("[settings]\nbudgets = { epoch = 4, session = 64, installation = 64, queue = 32 }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sp(nil, "apply", wide)
 	go s.operate()
 	return s
 }
@@ -166,7 +172,7 @@ func (s *stage) start() {
 // until asks again and again, and fails in the end.
 func (s *stage) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !done(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Errorf("%s: not within %v", what, patience)
 			return
@@ -176,11 +182,18 @@ func (s *stage) until(what string, done func() bool) {
 
 // operator is one proved command at the operators' door.
 func (s *stage) operator(path string, args, out any) error {
+	return s.do(path, &api.Proof{Kind: "passphrase", Value: passphrase}, args, out)
+}
+
+// look is one that only reads, without a proof: a proof is work, and many look often.
+func (s *stage) look(path string, args, out any) error { return s.do(path, nil, args, out) }
+
+func (s *stage) do(path string, proof *api.Proof, args, out any) error {
 	c := client.Operator(s.home)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return c.Do(ctx, path, &api.Proof{Kind: "passphrase", Value: passphrase}, args, nil, out)
+	return c.Do(ctx, path, proof, args, nil, out)
 }
 
 // sp runs a command of the operator's with a value on stdin.
@@ -203,9 +216,9 @@ func (s *stage) sp(stdin []byte, args ...string) {
 
 // operate says yes to every card once it has waited as long as its credential's cards are to.
 func (s *stage) operate() {
-	for tick := time.NewTicker(50 * time.Millisecond); s.t.Context().Err() == nil; <-tick.C {
+	for tick := time.NewTicker(100 * time.Millisecond); s.t.Context().Err() == nil; <-tick.C {
 		var cards []api.Approval
-		if s.operator(api.PathApprovalList, struct{}{}, &cards) != nil {
+		if s.look(api.PathApprovalList, struct{}{}, &cards) != nil {
 			continue
 		}
 		for _, c := range cards {
@@ -230,7 +243,7 @@ func (s *stage) operate() {
 func (s *stage) actions(credential string) (of []api.Action) {
 	s.t.Helper()
 	var all []api.Action
-	if err := s.operator(api.PathActionList, struct{}{}, &all); err != nil {
+	if err := s.look(api.PathActionList, struct{}{}, &all); err != nil {
 		s.t.Errorf("list actions: %v", err)
 	}
 	for _, a := range all {
@@ -244,7 +257,7 @@ func (s *stage) actions(credential string) (of []api.Action) {
 // run is one run as the operator sees it.
 func (s *stage) run(id string) (r api.Run) {
 	s.t.Helper()
-	if err := s.operator(api.PathRunShow, map[string]string{"id": id}, &r); err != nil {
+	if err := s.look(api.PathRunShow, map[string]string{"id": id}, &r); err != nil {
 		s.t.Errorf("show run %s: %v", id, err)
 	}
 	return r
