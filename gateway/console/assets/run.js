@@ -83,7 +83,7 @@ async function contain(main) {
   const step = (l) => {
     if (seen.has(l.seq)) return;
     seen.add(l.seq);
-    steps.append(h('li', null, time(l.time), ' ', h('strong', null, l.type.replaceAll('_', ' ')), ' ', l.what, ' ', h('span', { class: 'faint' }, 'record ' + l.seq)));
+    steps.append(h('li', null, time(l.time), ' ', h('strong', null, l.type.replaceAll('_', ' ')), ' ', h('span', { class: 'faint' }, 'record ' + l.seq), h('span', { class: 'what', title: l.what }, l.what)));
   };
   let walking = true;
   const watch = (async () => { // the walk's events, as the log takes them
@@ -170,7 +170,7 @@ async function copy(text, pre) {
 
 async function told(main) {
   const box = main.querySelector('.told');
-  const t = await call('run/timeline', { id: of, before: pages.at(-1) ?? '', limit: 100 });
+  const t = await call('run/timeline', { id: of, before: pages.at(-1) ?? '', limit: 60 });
   if (!box.isConnected) return;
   chain(main, t.lines);
   const lines = t.lines.filter((l) => which === 'both' || l.log === which);
