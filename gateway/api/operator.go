@@ -84,6 +84,9 @@ const (
 	PathRunShow           = "run/show"           // IDArgs -> Run
 	PathRunRevoke         = "run/revoke"         // IDArgs -> Revoked
 	PathEpochRevoke       = "epoch/revoke"       // IDArgs -> Revoked
+	PathServerList        = "server/list"        // {} -> []Server
+	PathServerShow        = "server/show"        // IDArgs -> Server; by label, epoch or run
+	PathServerDigest      = "server/digest"      // DigestArgs -> Digest; runs nothing
 	PathGrantList         = "grant/list"         // {} -> []Grant
 	PathGrantRevoke       = "grant/revoke"       // IDArgs -> Revoked
 	PathActionList        = "action/list"        // ListArgs -> []Action
@@ -117,6 +120,7 @@ var Routes = []Route{
 	{Path: PathRunList}, {Path: PathRunShow}, {Path: PathRunRevoke},
 	{Path: PathRunContain}, {Path: PathRunTerminate, Proof: true},
 	{Path: PathIncident},
+	{Path: PathServerList}, {Path: PathServerShow}, {Path: PathServerDigest},
 	{Path: PathEpochRevoke}, {Path: PathGrantList}, {Path: PathGrantRevoke},
 	{Path: PathActionList}, {Path: PathActionShow}, {Path: PathActionCancel}, {Path: PathActionResolve, Proof: true}, {Path: PathCheckpoint},
 	{Path: PathConsoleOpen}, {Path: PathActivityList}, {Path: PathActivityRate}, {Path: PathRunTimeline},

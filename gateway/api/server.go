@@ -92,6 +92,21 @@ type Server struct {
 	Record          jsontext.Value `json:"record,omitzero"`    // the execution record
 }
 
+// DigestArgs name a command to be measured. Environment is what it would be started with: spd keeps nothing of it.
+type DigestArgs struct {
+	LaunchCommand    []string `json:"launchCommand"`
+	WorkingDirectory string   `json:"workingDirectory"`
+	Environment      []string `json:"environment"`
+}
+
+// Digest is what would be measured of a command at its start. Sums are its files as `shasum -a 256` prints them.
+type Digest struct {
+	Sums       string         `json:"sums"`
+	TreeDigest string         `json:"treeDigest,omitempty"` // of everything that its runtime resolves
+	Unpinned   []string       `json:"unpinned"`             // what can't be measured, and why
+	Record     jsontext.Value `json:"record"`
+}
+
 // Default is a field that a call leaves out, and the value that its server declares for it: a claim.
 type Default struct {
 	Field string `json:"field"`

@@ -20,7 +20,7 @@ var embedded embed.FS
 // vault or another tab is `sp`'s alone.
 var (
 	reads = []string{
-		api.PathStatus, api.PathApprovalTable, api.PathRunList, api.PathRunShow, api.PathGrantList, api.PathActionList, api.PathActionShow,
+		api.PathStatus, api.PathApprovalTable, api.PathRunList, api.PathRunShow, api.PathServerList, api.PathServerShow, api.PathGrantList, api.PathActionList, api.PathActionShow,
 		api.PathIncident, api.PathCredentialList, api.PathCredentialShow, api.PathCredentialPresets, api.PathTargetList, api.PathTargetShow,
 		api.PathSlotList, api.PathWitnessList, api.PathCheckpoint, api.PathPasskeyList,
 		api.PathActivityList, api.PathActivityRate, api.PathRunTimeline, api.PathAuditVerify, api.PathAuditRead, api.PathSettingsShow,

@@ -68,6 +68,7 @@ func (a *app) observed(c api.Approval) []cardLine {
 		out = append(out, cardLine{label: label, text: l})
 		label = ""
 	}
+	out = append(out, serverLines(c)...)
 	for _, g := range c.Gaps {
 		out = append(out, cardLine{label: "mind", text: g})
 	}

@@ -50,7 +50,7 @@ func (a *app) root() *cobra.Command {
 		a.up(), a.down(), a.initVault(), a.unlock(), a.lock(), a.status(),
 		a.secret(), a.host(), a.apply(),
 		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(), a.live(), a.console(), a.passkeys(),
-		a.runs(), a.epochs(), a.grants(), a.actions(), a.call(), a.mcp(), a.gitSSH(), a.vault(),
+		a.runs(), a.epochs(), a.servers(), a.grants(), a.actions(), a.call(), a.mcp(), a.gitSSH(), a.vault(),
 		a.backup(), a.restore(),
 		a.incident(), a.drills(), a.install(),
 		a.audit(), a.service(), a.doctor(), completion(), a.version(),

@@ -111,8 +111,12 @@ func sample() answers {
 		api.PathRunTerminate: contained(revoked, done, refused, true),
 		api.PathGrantList: []api.Grant{{ID: "gr_1", AgentRun: run1, ExecutionEpoch: ep1, ToolScope: []string{api.ToolHTTP},
 			CredentialScope: []string{"github"}, ExpiresWhen: "3 uses", IssuedAt: started}},
-		api.PathGrantRevoke:   api.Revoked{Run: r, Left: []api.Action{refused}},
-		api.PathEpochRevoke:   api.Revoked{Run: r},
+		api.PathGrantRevoke: api.Revoked{Run: r, Left: []api.Action{refused}},
+		api.PathEpochRevoke: api.Revoked{Run: r},
+		api.PathServerList:  []api.Server{supervised(run1, ep1)},
+		api.PathServerShow:  supervised(run1, ep1),
+		api.PathServerDigest: api.Digest{Sums: "9e4c  dist/server.js\n344b  package-lock.json\n", TreeDigest: "sha256:77aa", Unpinned: []string{"image x is named by a tag"},
+			Record: jsontext.Value("{}")},
 		api.PathRelease:       api.Status{Vault: "ready"},
 		api.PathActionList:    []api.Action{done, refused},
 		api.PathActionShow:    refused,
@@ -124,6 +128,14 @@ func sample() answers {
 		api.PathWitnessRemove: []api.Witness{},
 		api.PathCheckpoint:    api.Checkpoint{Note: "sallyport/log\n12\nAAAA\n\n— sallyport/log BBBB\n"},
 	}
+}
+
+// supervised is a server whose build changed under its running process.
+func supervised(run, epoch string) api.Server {
+	return api.Server{ServerLabel: "inventory-local", AgentRun: run, ExecutionEpoch: epoch, State: api.ServerReady, Catalog: "sha256:0c12", Shown: "sha256:0c11",
+		ProcessID: 48192, ArtifactChanged: []string{"dist/server.js"}, Cause: "supervisor", Tools: []string{"inventory_adjust", hostile}, ToolScope: []string{"inventory_adjust"},
+		Lines: []string{"build changed: dist/server.js", "running process unchanged: pid=48192 epoch=" + epoch}, Unpinned: []string{hostile},
+		Record: jsontext.Value(`{"entryDigest":"sha256:9e4c"}`)}
 }
 
 // contained is a containment before, or after its signals.
@@ -196,6 +208,10 @@ func TestGolden(t *testing.T) {
 		"run-show-json":  {"", []string{"run", "show", run1, "--json"}},
 		"run-revoke":     {"", []string{"run", "revoke", run1}},
 		"revoke-json":    {"", []string{"run", "revoke", run1, "--json"}},
+		"server-ls":      {"", []string{"server", "ls"}},
+		"server-ls-json": {"", []string{"server", "ls", "--json"}},
+		"server-show":    {"", []string{"server", "show", "inventory-local"}},
+		"server-digest":  {"", []string{"server", "digest", "--", "node", "dist/server.js"}},
 		"grant-ls":       {"", []string{"grant", "ls"}},
 		"grant-ls-json":  {"", []string{"grant", "ls", "--json"}},
 		"grant-revoke":   {"", []string{"grant", "revoke", "gr_1"}},
