@@ -94,7 +94,7 @@ func (g *Gateway) handlers() map[string]opHandler {
 		api.PathSittingOpen: g.opSittingOpen, api.PathSittingClose: g.opSittingClose,
 		api.PathRunList: g.opRunList, api.PathRunShow: g.opRunShow, api.PathRunRevoke: g.opRunRevoke,
 		api.PathRunContain: g.opRunContain, api.PathRunTerminate: g.opRunTerminate,
-		api.PathIncident:    g.opRunIncident,
+		api.PathIncident:   g.opRunIncident,
 		api.PathServerList: g.opServerList, api.PathServerShow: g.opServerShow, api.PathServerDigest: g.opServerDigest,
 		api.PathEpochRevoke: g.opEpochRevoke, api.PathGrantList: g.opGrantList, api.PathGrantRevoke: g.opGrantRevoke,
 		api.PathActionList: g.opActionList, api.PathActionShow: g.opActionShow, api.PathActionCancel: g.opActionCancel, api.PathCheckpoint: g.opCheckpoint,

@@ -408,6 +408,12 @@ func TestServerCleanup(t *testing.T) {
 	c, _ := w.launchAs(p)
 	w.catalog(catalogA, true)
 	until(t, "what was to come", func() bool { b, _ := os.ReadFile(mark); return strings.HasSuffix(string(b), "\n") })
+	s := r.only(t)
+	until(t, "the child on the roster", func() bool {
+		s.run.mu.Lock()
+		defer s.run.mu.Unlock()
+		return len(s.current.inst.kin) >= 2
+	})
 	c.in.Close()
 	out := result[api.ServerEnded](w, api.MethodServerEnd, api.ServerEnd{ExecutionEpoch: w.epoch, Reason: "eof"})
 	if !out.Exited || out.Cleanup != "broken" || len(out.Swept) == 0 || len(out.Left) != 0 {

@@ -115,6 +115,12 @@ func (x *ender) gather() {
 	if all, err := x.e.inst.child.Descendants(); err == nil {
 		add(all)
 	}
+	// Our own wrapper adopts whoever leaves the tree, and has no other children.
+	if w := x.s.conn.proc; x.g.cfg.Ours(w.Facts().ExeDigest) {
+		if all, err := w.Descendants(); err == nil {
+			add(all)
+		}
+	}
 	x.s.run.mu.Lock()
 	for _, m := range x.e.inst.kin {
 		if !known[m.key] {

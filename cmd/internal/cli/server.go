@@ -97,6 +97,19 @@ func serverLines(c api.Approval) (out []cardLine) {
 	return out
 }
 
+// pathVariables say where a runtime looks for code; no other variable leaves this process.
+var pathVariables = []string{"PATH", "HOME", "NODE_PATH", "NODE_OPTIONS", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CLASSPATH", "JAVA_TOOL_OPTIONS",
+	"RUBYLIB", "PERL5LIB", "BUN_OPTIONS", "DENO_DIR"}
+
+func (a *app) pathsOf() (env []string) {
+	for _, name := range pathVariables {
+		if v := a.getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
 // serverDigest prints what would be measured of a command at its start, in the form of shasum -a 256.
 func (a *app) serverDigest() *cobra.Command {
 	var asJSON bool
@@ -117,7 +130,7 @@ func (a *app) serverDigest() *cobra.Command {
 			return fmt.Errorf("find this folder: %w", err)
 		}
 		var d api.Digest
-		if err := a.do(cmd.Context(), api.PathServerDigest, nil, api.DigestArgs{LaunchCommand: args, WorkingDirectory: dir, Environment: os.Environ()}, nil, &d); err != nil {
+		if err := a.do(cmd.Context(), api.PathServerDigest, nil, api.DigestArgs{LaunchCommand: args, WorkingDirectory: dir, Environment: a.pathsOf()}, nil, &d); err != nil {
 			return err
 		}
 		for _, u := range d.Unpinned {
