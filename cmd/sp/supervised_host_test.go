@@ -191,7 +191,7 @@ func newHost(t *testing.T, w *world, dir string, flags, argv []string) *host {
 	t.Helper()
 	h := &host{t: t, w: w, dir: dir, lines: make(chan string, 1000), errs: &shared{}, next: 100,
 		label: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
-	h.label = h.label[max(0, len(h.label)-60):]
+	h.label = h.label[max(0, len(h.label)-55):] + "-" + filepath.Base(dir)
 	args := slices.Concat([]string{"sp", "mcp", "--label", h.label}, flags, []string{"--"}, argv)
 	h.start(args)
 	return h
