@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 //	op ARG…                      sp ARG… with the operator's passphrase on a descriptor
 //	card                         waits for the one card and prints it; $CARD is its id
 //	approve [FLAG…]              waits for the one card and says yes to it
+//	authenticator make|approve   makes a passkey on the page just printed; says yes with it to $CARD
 //	exec agent sp ARG…           sp below an agent of its own
 //	exec agent mcp FILE          an MCP client over `sp mcp`; FILE is its steps
 //	exec agent crash TOOL ARGS   a client to be killed, whose shim outlives it
@@ -75,7 +76,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(e.Getenv("PASS"), []byte(passphrase+"\n"), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"vault": cmdVault, "op": cmdOp, "card": cmdCard, "approve": cmdApprove,
+			"vault": cmdVault, "op": cmdOp, "card": cmdCard, "approve": cmdApprove, "authenticator": cmdAuthenticator,
 			"upstream": cmdUpstream, "arrived": cmdArrived, "ledger": cmdLedger, "sshd": cmdSSHD,
 			"until": cmdUntil, "mkfifo": cmdMkfifo, "tell": cmdTell, "hear": cmdHear,
 			"get": cmdGet, "decrypt": cmdDecrypt, "search": cmdSearch,
@@ -120,6 +121,7 @@ func stop(e *testscript.Env, home string) {
 // parts is what a script has started.
 type parts struct {
 	mu    sync.Mutex
+	key   *authenticator
 	up    map[string]*upstream
 	fifos map[string]*os.File
 }

@@ -283,6 +283,10 @@ func (m *liveModel) give(c api.Approval, x answer) tea.Cmd {
 }
 
 func (m *liveModel) yes(c api.Approval, args api.ApproveArgs) tea.Cmd {
+	if c.Confirm == "passkey" {
+		m.note = "this credential wants a passkey: sp approve " + shortID(c.ID) + " --passkey"
+		return nil
+	}
 	text, _ := gives(c, args)
 	x := intent{args, text}
 	if m.sitting.ID == "" || !m.now().Before(m.sitting.EndsAt) {

@@ -210,6 +210,20 @@ func TestLiveTakesAway(t *testing.T) {
 	}
 }
 
+// A card that wants a passkey takes no sitting: the view says what answers it, and asks for no passphrase.
+func TestLivePasskey(t *testing.T) {
+	table := sampleTable()
+	table.Cards[0].Confirm = "passkey"
+	table.Cards[0] = named(table.Cards[0])
+	v := newView(t, table)
+	v.w.operator(sample())
+	v.later()
+	v.keys("u", "enter")
+	if s := v.screen(); v.w.count() != 0 || v.entry != nil || !strings.Contains(s, "--passkey") {
+		t.Fatalf("screen:\n%s", s)
+	}
+}
+
 // A weak agent's offer says what is accepted, and nothing else sets it.
 func TestLiveWeak(t *testing.T) {
 	v := newView(t, sampleTable())
