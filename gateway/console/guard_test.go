@@ -1,11 +1,14 @@
 package console
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -256,5 +259,48 @@ func TestBothAddressesOrNeither(t *testing.T) {
 			t.Errorf("%d addresses", len(l.on))
 		}
 		l.Close()
+	}
+}
+
+// Another user holds ::1 on the port: the console is refused, with the reason.
+func TestTakenByAnotherUser(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	setpriv, err2 := exec.LookPath("setpriv")
+	if err != nil || err2 != nil || os.Geteuid() != 0 {
+		if os.Getenv("SALLYPORT_REAL") == "require" && os.Geteuid() == 0 {
+			t.Fatal("python3, setpriv: not both are installed, and SALLYPORT_REAL=require")
+		}
+		t.Skip("setpriv: it takes root, python3 and setpriv")
+	}
+	cmd := exec.Command(setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", python, "-c",
+		"import socket,sys\ns=socket.socket(socket.AF_INET6)\ns.bind(('::1',0))\ns.listen()\nprint(s.getsockname()[1],flush=True)\nsys.stdin.read()")
+	cmd.Dir = "/"
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { hold.Close(); cmd.Wait() }()
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Skipf("::1: not on this machine: %v", err)
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := listen(t.Context(), port); !errors.Is(err, ErrTaken) {
+		if err == nil {
+			l.Close()
+		}
+		t.Errorf("with ::1 in another user's hands: %v", err)
+	} else {
+		t.Log(err)
 	}
 }

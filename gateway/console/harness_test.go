@@ -185,3 +185,18 @@ func (s *stand) wait(c chan answered) string {
 		return ""
 	}
 }
+
+// within waits until a thing is so.
+func within(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	end := time.After(2 * time.Minute)
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for !so() {
+		select {
+		case <-look.C:
+		case <-end:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

@@ -30,7 +30,7 @@ type tab struct {
 const (
 	tokenLife  = 10 * time.Minute // from `sp console` to the page
 	streamLate = time.Minute      // from the page to its first stream
-	streamGone = 15 * time.Second // from the end of a stream to the next one
+	streamGone = 5 * time.Second  // from the end of a stream to the next one
 	maxSeen    = 1024
 )
 

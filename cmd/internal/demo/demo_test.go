@@ -297,6 +297,9 @@ func TestStay(t *testing.T) {
 	if out := sp(t, told["home"], "audit", "verify"); !strings.Contains(out, "intact") && !strings.Contains(out, "live") {
 		t.Errorf("verify: %s", out)
 	}
+	if out := sp(t, told["home"], "console"); !strings.HasPrefix(out, "http://localhost:") || !strings.Contains(out, "/#") {
+		t.Errorf("console: %s", out)
+	}
 	if out := sp(t, told["home"], "audit", "activity", "--identity", told["identity"]); !strings.Contains(out, "run_revoked") {
 		t.Errorf("activity: %s", out)
 	}

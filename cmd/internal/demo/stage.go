@@ -43,7 +43,11 @@ func (s *stage) startGateway(ctx context.Context, dir string, o Options) error {
 	s.home = h
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	log := slog.New(slog.NewTextHandler(&s.said, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: o.Version, WorkFactor: workFactor, Ours: o.Ours, Log: log})
+	web := gateway.ConsoleOff
+	if o.Stay {
+		web = gateway.ConsoleWanted
+	}
+	g, err := gateway.New(ctx, gateway.Config{Home: h, Version: o.Version, WorkFactor: workFactor, Ours: o.Ours, Console: web, Log: log})
 	if err != nil {
 		return err
 	}

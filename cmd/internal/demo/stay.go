@@ -26,6 +26,7 @@ func (d *demo) stay(ctx context.Context) int {
 		"sp call http_request '{\"target\":\"" + apiName + "\",\"path\":\"/headers\",\"method\":\"GET\"}'      # waits for you",
 		"sp call ssh_exec '{\"target\":\"" + hostName + "\",\"argv\":[\"" + strings.Join(command(), `","`) + "\"]}'",
 		"sp approvals ; sp approve ID                    # from one more terminal",
+		"sp console                                      # or say yes in a browser",
 	} {
 		d.out.line("    " + l)
 	}

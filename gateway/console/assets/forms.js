@@ -1,8 +1,8 @@
 // Forms in dialogs: what is typed goes with one proof, and a value is never shown again.
 
 import { h, button, field, fault } from './dom.js';
-import { call, value } from './net.js';
-import { ask } from './proof.js';
+import { value } from './net.js';
+import { proved } from './proof.js';
 
 export const lines = (text) => text.split('\n').map((l) => l.trim()).filter(Boolean);
 export const put = (o, k, v) => { if (v !== '' && v !== false && v !== undefined && !(Array.isArray(v) && v.length === 0)) o[k] = v; };
@@ -49,9 +49,7 @@ export function secret(label, hint) {
 
 // prove asks for the passphrase and sends; false if the operator thought better of it.
 export async function prove(title, what, path, args, v) {
-  const proof = await ask(title, what);
-  if (!proof) return false;
-  return call(path, v ? { ...args, valueLength: v.valueLength, valueDigest: v.valueDigest } : args, { proof, value: v });
+  return await proved(title, what, path, v ? { ...args, valueLength: v.valueLength, valueDigest: v.valueDigest } : args, { value: v }) ?? false;
 }
 
 // remove asks, proves and removes.

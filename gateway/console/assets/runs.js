@@ -63,8 +63,8 @@ function row(r) {
     h('td', null, badge(r.state)),
     h('td', { class: 'command' }, h('div', { class: 'one' }, r.agent.command || 'unknown'), h('div', { class: 'faint' }, `pid ${r.agent.processId}, ${r.agent.identity || 'unknown'}`)),
     h('td', null, link('/runs/' + r.id, id(r.id)), epochs(r)),
-    h('td', { class: 'num' }, String(r.calls)),
-    h('td', null, known(r.lastActionStartedAt) ? ago(r.lastActionStartedAt) : h('span', { class: 'faint' }, '–')),
+    h('td', { class: 'num', 'data-name': 'Calls' }, String(r.calls)),
+    h('td', { 'data-name': 'Last action' }, known(r.lastActionStartedAt) ? ago(r.lastActionStartedAt) : h('span', { class: 'faint' }, '–')),
     h('td', { class: 'do' }, h('div', { class: 'buttons' },
       over ? null : button('Revoke', { class: 'cut small', 'data-key': 'revoke-' + r.id, 'aria-label': 'Revoke ' + r.id, onclick: (e) => revoke(r.id, e.currentTarget) }),
       h('a', { class: 'button small', href: '/runs/' + r.id + '?contain', 'data-page': true, 'aria-label': 'Contain ' + r.id }, 'Contain'))));
