@@ -49,6 +49,7 @@ type actions struct {
 
 type action struct {
 	doc  api.Action
+	told chan struct{}           // closed when its call has ended: a job may run on
 	done chan struct{}           // closed at the end
 	drop context.CancelCauseFunc // ends the asking
 	call *call                   // what the gate holds; nil before its plan
@@ -69,7 +70,7 @@ func newActions() *actions {
 func (s *actions) begin(a api.Action, drop context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byID[a.ID] = &action{doc: a, done: make(chan struct{}), drop: drop}
+	s.byID[a.ID] = &action{doc: a, told: make(chan struct{}), done: make(chan struct{}), drop: drop}
 }
 
 // update shows an action as it is now.
@@ -88,6 +89,7 @@ func (s *actions) end(id string, a api.Action) {
 	defer s.mu.Unlock()
 	x := s.byID[id]
 	x.doc, x.drop, x.call, x.live = a, nil, nil, nil
+	close(x.told)
 	if a.State != api.Done {
 		return
 	}
@@ -110,13 +112,20 @@ func (s *actions) get(id string) (api.Action, bool) {
 	return api.Action{}, false
 }
 
-func (s *actions) done(id string) (<-chan struct{}, bool) {
+// next is closed with the next news of an action: its call has ended, or the job that this left has.
+func (s *actions) next(id string) (<-chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.byID[id]; x != nil {
-		return x.done, true
+	x := s.byID[id]
+	if x == nil {
+		return nil, false
 	}
-	return nil, false
+	select {
+	case <-x.told:
+		return x.done, true
+	default:
+		return x.told, true
+	}
 }
 
 func (s *actions) list(run string) []api.Action {

@@ -57,9 +57,9 @@ func (s *actions) live(id string) *streams {
 	return nil
 }
 
-// awaitOutput waits at most d for an action's end, or for output after a cursor, and shows the action with that output.
+// awaitOutput waits at most d for news of an action, or for output after a cursor, and shows the action with that output.
 func (g *Gateway) awaitOutput(ctx context.Context, id string, at cursor, d time.Duration) (api.Action, bool) {
-	done, ok := g.acts.done(id)
+	news, ok := g.acts.next(id)
 	if !ok {
 		return api.Action{}, false
 	}
@@ -75,7 +75,7 @@ func (g *Gateway) awaitOutput(ctx context.Context, id string, at cursor, d time.
 	}
 	if d > 0 {
 		select {
-		case <-done:
+		case <-news:
 		case <-out:
 		case <-errs:
 		case <-t.C:

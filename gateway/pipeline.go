@@ -295,16 +295,16 @@ func (g *Gateway) recordCall(who caller, p *plan, id string) event.Call {
 	return c
 }
 
-// await waits for an action's end, at most d, and shows it as it then is.
+// await waits for an action's end, or for the start of the job it asked for, at most d, and shows it as it then is.
 func (g *Gateway) await(ctx context.Context, id string, d time.Duration) (api.Action, bool) {
-	done, ok := g.acts.done(id)
+	news, ok := g.acts.next(id)
 	if !ok {
 		return api.Action{}, false
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-done:
+	case <-news:
 	case <-t.C:
 	case <-ctx.Done():
 	}
