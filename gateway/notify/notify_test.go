@@ -62,6 +62,7 @@ func TestTeller(t *testing.T) {
 		go func() { x.Run(ctx); close(done) }()
 		want := func(what string, told ...int) {
 			t.Helper()
+			synctest.Wait()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if !slices.Equal(f.told, told) {
@@ -70,13 +71,11 @@ func TestTeller(t *testing.T) {
 		}
 		set(1)
 		x.Laid()
-		synctest.Wait()
 		want("the first", 1)
 		for n := 2; n <= 5; n++ {
 			set(n)
 			x.Laid()
 		}
-		synctest.Wait()
 		want("soon after", 1)
 		time.Sleep(gap + time.Millisecond)
 		want("together", 1, 5)
@@ -87,10 +86,9 @@ func TestTeller(t *testing.T) {
 		want("fewer", 1, 5)
 		x.Laid() // one was answered, another came
 		set(5)
-		synctest.Wait()
 		want("another", 1, 5, 5)
 		set(0)
-		time.Sleep(gap + look)
+		time.Sleep(gap + 2*look)
 		want("none", 1, 5, 5, 0)
 		x.Laid() // answered before it could be told
 		time.Sleep(time.Minute)
@@ -103,6 +101,7 @@ func TestTeller(t *testing.T) {
 			x.Laid()
 			time.Sleep(time.Minute)
 		}
+		synctest.Wait()
 		if faults != 1 {
 			t.Errorf("%d faults told", faults)
 		}
