@@ -32,11 +32,12 @@ type Auth struct {
 }
 
 // Cert is what an AuthCA certificate says. It is valid from CertBefore before now to CertAfter after, for a key pair
-// that lives as long as the handshake, and permits nothing beyond a command: no terminal, no forwarding.
+// that lives as long as the handshake, and permits nothing beyond a command: no terminal, and forwarding at a jump host alone.
 type Cert struct {
 	Principal string // exactly one
 	Serial    uint64
 	ID        string // the action: sshd logs it beside the serial
+	onward    bool   // for a jump host: it permits one thing more, the way to the next
 }
 
 // Validity of a certificate around the clock here; the host's may differ a little.
@@ -183,6 +184,9 @@ func (k Key) certify(c Cert, now time.Time) (ssh.Signer, error) {
 	cert := &ssh.Certificate{
 		Key: public, Serial: c.Serial, CertType: ssh.UserCert, KeyId: c.ID, ValidPrincipals: []string{c.Principal},
 		ValidAfter: uint64(now.Add(-CertBefore).Unix()), ValidBefore: uint64(now.Add(CertAfter).Unix()),
+	}
+	if c.onward {
+		cert.Extensions = map[string]string{"permit-port-forwarding": ""}
 	}
 	if err := cert.SignCert(rand.Reader, ca); err != nil {
 		return nil, err

@@ -61,6 +61,12 @@ func TestSSHDCertificates(t *testing.T) {
 	if _, err := s.pool.Dial(t.Context(), s.target, s.auth); dialReason(err) != "dial_failed" {
 		t.Errorf("no principal, which OpenSSH reads as all: %v", err)
 	}
+	s.auth.Cert.Principal = "sp-sh"
+	via, auth := s.target, s.auth
+	s.target.Via, s.auth.Via = &via, &auth
+	if r := s.run(t.Context(), t, sshexec.Input{Argv: []string{"true"}}); r.Outcome != sshexec.Confirmed {
+		t.Errorf("by certificates through a jump host: %+v", r)
+	}
 }
 
 // A user certificate below the key is shown with it; an expired one, and one for other principals, are refused by sshd.

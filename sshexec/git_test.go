@@ -99,6 +99,7 @@ func newGitBed(t *testing.T, gitRules ...string) *gitBed {
 	b.env = append(os.Environ(), "GIT_SSH_COMMAND="+filepath.Join(dir, "gitssh"), "GIT_SSH_VARIANT=simple", "SALLYPORT_TEST_GIT="+filepath.Join(dir, "conf"),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
 	b.must("", "init", "-q", "--bare", "-b", "main", b.repo)
+	b.must("", "-C", b.repo, "config", "receive.advertisePushOptions", "true")
 	b.must("", "clone", "-q", b.repo, filepath.Join(dir, "seed"))
 	b.commit("seed")
 	b.must("seed", "push", "-q", "origin", "main")
@@ -165,8 +166,18 @@ func TestGitRefused(t *testing.T) {
 		"another one": {"push", "origin", "main:side", "main"},
 		"other case":  {"push", "origin", "main:refs/heads/MAIN"},
 		"delete":      {"push", "origin", ":main"},
+		"at once":     {"push", "--atomic", "origin", "main:side", "main:main"},
+		"options":     {"push", "-o", "merge_request.create", "origin", "main:side"},
+		"mirror":      {"push", "--mirror", "origin"},
+		"a runner":    {"push", "--receive-pack=sh -c id;git-receive-pack", "origin", "main:side"},
 	} {
 		out, err := b.git("work", args...)
+		if name == "a runner" {
+			if err == nil || !strings.Contains(out, "invalid_request") {
+				t.Errorf("%s: %v %s", name, err, out)
+			}
+			continue
+		}
 		if err == nil || !strings.Contains(out, "ended: denied") || !strings.Contains(out, "nothing of it was forwarded") {
 			t.Errorf("%s: %v %s", name, err, out)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -65,7 +66,7 @@ func (c *Conn) Git(ctx context.Context, g Git, m Match, in io.ReadCloser, out, e
 		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push touches a ref that the rule " + strconv.Quote(rule.String()) + " keeps; nothing of it was forwarded"}
 	}
 	if context.Cause(ctx) == errRefs {
-		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push's list of refs can't be read (signed pushes are not served); nothing of it was forwarded"}
+		return Result{Outcome: Denied, Sent: true, Reason: "rule_mismatch", Detail: "the push's list of refs can't be read, or it is signed, or has push options, which may do more than rules for refs see; nothing of it was forwarded"}
 	}
 	return r
 }
@@ -92,7 +93,10 @@ func pass(ctx context.Context, ch ssh.Channel, src io.Reader) {
 }
 
 // refUpdate is one command of a push.
-type refUpdate struct{ old, new, ref string }
+type refUpdate struct {
+	old, new, ref string
+	caps          []string
+}
 
 func zeroID(s string) bool { return strings.Trim(s, "0") == "" }
 
@@ -122,6 +126,9 @@ func (r *Rules) updates(in io.Reader) (head []byte, rule *refRule, err error) {
 		u, ok, err := parseUpdate(line)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(r.refs) > 0 && slices.Contains(u.caps, "push-options") {
+			return nil, nil, errors.New("read push: push options") // a forge may merge or move other refs by them
 		}
 		if !ok {
 			continue
@@ -163,7 +170,7 @@ func parseUpdate(line []byte) (refUpdate, bool, error) {
 	if len(f) != 3 || !hexID(f[0]) || len(f[0]) != len(f[1]) || !hexID(f[1]) || f[2] == "" || strings.ContainsAny(f[2], " \n\x00") || strings.Contains(caps, "push-cert=") {
 		return refUpdate{}, false, errors.New("read push: no ref update")
 	}
-	return refUpdate{f[0], f[1], f[2]}, true, nil
+	return refUpdate{f[0], f[1], f[2], strings.Fields(caps)}, true, nil
 }
 
 func hexID(s string) bool {

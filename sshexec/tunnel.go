@@ -44,7 +44,9 @@ func (t Target) through(ctx context.Context, a Auth, d dialPlan, find lookup) (*
 	if err != nil || a.Via == nil {
 		return nil, &DialError{Reason: "dial_failed", Detail: "the jump host has no credential"}
 	}
-	w, err := t.Via.handshake(ctx, *a.Via, find)
+	hop := *a.Via
+	hop.Cert.onward = true
+	w, err := t.Via.handshake(ctx, hop, find)
 	if err != nil {
 		e := *err.(*DialError)
 		e.Detail = "jump host " + t.Via.Name + ": " + e.Detail
