@@ -70,6 +70,7 @@ type agentConn struct {
 	pipes gitPipes
 	since time.Duration   // when it connected, on the boot clock
 	over  <-chan struct{} // closed at its end
+	asked outstanding
 }
 
 // serveAgent identifies the peer and answers its lines. What it asked for and has not been sent dies with the connection.
@@ -257,8 +258,16 @@ func (a *agentConn) call(ctx context.Context, req api.Request, held *hold) api.R
 			return b.data, nil
 		})
 	}
+	walk, withdraw, answered := a.asked.begin(ctx, req.ID)
+	defer answered()
+	if walk.Err() != nil { // withdrawn before it began
+		withdraw()
+		sent()
+		return api.Response{Error: api.Fail("not_sent", "the caller withdrew it")}
+	}
 	who, err := a.g.identify(ctx, a.proc, a.g.log.w.Load() != nil) // without a log nothing can be opened
 	if err != nil {
+		withdraw()
 		sent()
 		a.g.complain("identify", err)
 		return api.Response{Error: a.denied(ctx, who, api.MethodCall, q.tool, a.unidentified(err))}
@@ -272,7 +281,7 @@ func (a *agentConn) call(ctx context.Context, req api.Request, held *hold) api.R
 	ended := make(chan api.Action, 1)
 	id := newID("act_")
 	held.keep()
-	a.g.task(func() { ended <- a.g.walk(ctx, who, q, id); held.drop(); sent() })
+	a.g.task(func() { ended <- a.g.walk(walk, who, q, id); withdraw(); held.drop(); sent() })
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {

@@ -79,6 +79,13 @@ func (a *agentConn) cancel(ctx context.Context, params []byte) api.Response {
 	if fault != nil {
 		return api.Response{Error: fault}
 	}
+	if r.Request != "" {
+		if r.Action != "" {
+			return api.Response{Error: a.denied(ctx, who, api.MethodCancel, "", api.Fail("invalid_request", "action or request, one of them"))}
+		}
+		a.asked.withdraw(r.Request)
+		return api.Response{Result: encode(struct{}{})}
+	}
 	act, fault := a.own(ctx, who, api.MethodCancel, r.Action)
 	if fault != nil {
 		return api.Response{Error: fault}

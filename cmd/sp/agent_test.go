@@ -36,6 +36,8 @@ func agentMain(args []string) int {
 	switch args[0] {
 	case "mcp":
 		err = agentMCP(ctx, args[1])
+	case "host":
+		err = agentHost(args[1:])
 	case "crash":
 		err = agentCrash(args[1], args[2])
 	case "survive":

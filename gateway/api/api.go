@@ -96,8 +96,11 @@ type Output struct {
 
 // CancelRequest calls back an action of the caller's own run: what was not sent is dropped, what was sent is stopped as
 // far as it can be, and the answer says what is known. Of one that has ended it changes nothing.
+// With Request in Action's place it withdraws a call of this connection by the id of its line, and answers {}: what was not
+// sent is dropped, with its card; what was sent goes on and is recorded.
 type CancelRequest struct {
-	Action string `json:"action"`
+	Action  string `json:"action,omitempty"`
+	Request string `json:"request,omitempty"`
 }
 
 // HTTPArgs are http_request's args: URL, or Target (a credential's name) with Path. Credential only narrows the choice.

@@ -88,6 +88,9 @@ func (d *door) ask(ctx context.Context, method string, params any) (api.Response
 			// The gateway restarted while nobody was speaking. Its end was closed
 			// before the line's last byte was taken, so nothing was asked yet.
 		case ctx.Err() != nil:
+			if sent && method == api.MethodCall {
+				l.withdraw(id)
+			}
 			return api.Response{}, stopped(method, sent)
 		default:
 			return api.Response{}, err

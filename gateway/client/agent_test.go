@@ -174,7 +174,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// Who stops waiting gets told what is known; the line goes on, and the late answer is nobody's.
+// Who stops waiting gets told what is known, and the gateway is told; the line goes on, and the late answer is nobody's.
 func TestStopWaiting(t *testing.T) {
 	h, dir := place(t)
 	l := listen(t, dir)
@@ -185,6 +185,10 @@ func TestStopWaiting(t *testing.T) {
 		g := accept(t, l)
 		first, _ := g.read()
 		cancel()
+		withdrawn, _ := g.read()
+		if withdrawn.Method != api.MethodCancel || string(withdrawn.Params) != `{"request":"`+first.ID+`"}` {
+			t.Errorf("after the caller went: %+v", withdrawn)
+		}
 		second, _ := g.read()
 		g.answer(api.Response{ID: first.ID, Action: action("late")})
 		g.answer(api.Response{ID: second.ID, Action: action("mine")})

@@ -42,7 +42,8 @@ func Over(rt http.RoundTripper) *Client {
 }
 
 // Act asks for one action and waits for it as long as r.WaitSeconds says. A
-// pending action is no error. If ctx ends first the gateway goes on: the error
+// pending action is no error. If ctx ends first the call is withdrawn: what was not
+// sent is dropped, with its card, and what was sent goes on in the gateway. The error
 // is not_sent or sent_unconfirmed.
 func (c *Client) Act(ctx context.Context, r api.ActionRequest) (api.Action, error) {
 	return c.action(ctx, api.MethodCall, r)

@@ -22,7 +22,7 @@ import (
 const CredentialName = "ledger"
 
 // lookEvery is how often something is looked at that nothing tells of.
-const lookEvery = 10 * time.Millisecond
+const lookEvery = 50 * time.Millisecond
 
 // Stage is a gateway in a folder of its own, with a ready vault, and what it reaches. The operator is this process.
 type Stage struct {
@@ -119,12 +119,7 @@ func (s *Stage) furnish(ctx context.Context) error {
 	if err := s.door.Do(ctx, api.PathCredentialAdd, s.proof(), args, value, nil); err != nil {
 		return fmt.Errorf("add credential: %w", err)
 	}
-	var sit api.Sitting
-	if err := s.Operator(ctx, api.PathSittingOpen, nil, &sit); err != nil {
-		return err
-	}
-	s.sitting = sit.ID
-	return nil
+	return s.sit(ctx)
 }
 
 func (s *Stage) proof() *api.Proof { return &api.Proof{Kind: "passphrase", Value: s.passphrase} }
@@ -219,4 +214,33 @@ func (s *Stage) Close() error {
 		s.Ledger.Close()
 	}
 	return os.RemoveAll(s.Dir)
+}
+
+// Crash ends spd without a word, and returns when it is gone.
+func (s *Stage) Crash() error {
+	if err := s.spd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill spd: %w", err)
+	}
+	<-s.ended
+	s.door.Close()
+	return nil
+}
+
+// Again starts spd after a Crash and unlocks the vault. Every grant is void then.
+func (s *Stage) Again(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	if err := s.Operator(ctx, api.PathUnlock, nil, nil); err != nil {
+		return err
+	}
+	return s.sit(ctx)
+}
+
+// sit opens the sitting that answers cards.
+func (s *Stage) sit(ctx context.Context) error {
+	var sit api.Sitting
+	err := s.Operator(ctx, api.PathSittingOpen, nil, &sit)
+	s.sitting = sit.ID
+	return err
 }

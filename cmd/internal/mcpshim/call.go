@@ -126,7 +126,7 @@ func (s *shim) sendBody(ctx context.Context, args jsontext.Value, path string) (
 	}
 	ref, err := s.door.SendFile(ctx, path)
 	if err != nil {
-		return nil, doorError(ctx, err, "not_sent")
+		return nil, s.doorError(ctx, err, "not_sent")
 	}
 	if a["bodyRef"], err = json.Marshal(ref); err != nil {
 		return nil, api.Fail("internal", "the arguments can't be written")
@@ -142,7 +142,7 @@ func (s *shim) actInto(ctx context.Context, r api.ActionRequest, path string) an
 	r.WaitSeconds = api.WaitLimit
 	a, err := s.door.Act(ctx, r)
 	if err != nil {
-		return refusal(doorError(ctx, err, "sent_unconfirmed"))
+		return refusal(s.doorError(ctx, err, "sent_unconfirmed"))
 	}
 	return s.into(ctx, a, path)
 }
@@ -155,7 +155,7 @@ func (s *shim) into(ctx context.Context, a api.Action, path string) answer {
 	}
 	n, err := s.door.SaveBody(ctx, a, path)
 	if err != nil {
-		said.text = doorError(ctx, err, "internal").Error() + "\n" + said.text
+		said.text = s.doorError(ctx, err, "internal").Error() + "\n" + said.text
 		return said
 	}
 	said.text = fmt.Sprintf("the body, %d bytes, is in %s\n", n, path) + said.text
@@ -221,7 +221,7 @@ func (s *shim) act(ctx context.Context, r api.ActionRequest) answer {
 	r.WaitSeconds = api.WaitLimit
 	a, err := s.door.Act(ctx, r)
 	if err != nil {
-		return refusal(doorError(ctx, err, "sent_unconfirmed"))
+		return refusal(s.doorError(ctx, err, "sent_unconfirmed"))
 	}
 	return told(a)
 }
@@ -256,7 +256,7 @@ func (s *shim) status(ctx context.Context, args jsontext.Value) answer {
 	}
 	act, err := s.door.Status(ctx, api.StatusRequest{Action: a.Action, WaitSeconds: a.Wait, Cursor: a.Cursor})
 	if err != nil {
-		return refusal(doorError(ctx, err, "internal"))
+		return refusal(s.doorError(ctx, err, "internal"))
 	}
 	if a.Out != nil {
 		return s.into(ctx, act, *a.Out)
@@ -271,7 +271,7 @@ func (s *shim) cancel(ctx context.Context, args jsontext.Value) answer {
 	}
 	a, err := s.door.Cancel(ctx, r)
 	if err != nil {
-		return refusal(doorError(ctx, err, "internal"))
+		return refusal(s.doorError(ctx, err, "internal"))
 	}
 	return told(a)
 }
@@ -282,7 +282,7 @@ func (s *shim) targets(ctx context.Context, args jsontext.Value) answer {
 	}
 	list, err := s.door.Targets(ctx)
 	if err != nil {
-		return refusal(doorError(ctx, err, "internal"))
+		return refusal(s.doorError(ctx, err, "internal"))
 	}
 	return listed(list)
 }
@@ -293,7 +293,7 @@ func (s *shim) session(ctx context.Context, args jsontext.Value) answer {
 	}
 	me, err := s.door.Session(ctx)
 	if err != nil {
-		return refusal(doorError(ctx, err, "internal"))
+		return refusal(s.doorError(ctx, err, "internal"))
 	}
 	return introduced(me)
 }
@@ -307,13 +307,22 @@ func noArguments(args jsontext.Value) *api.Error {
 }
 
 // doorError is the door's own error, or code with what is known of why no answer came.
-func doorError(ctx context.Context, err error, code string) *api.Error {
+func (s *shim) doorError(ctx context.Context, err error, code string) *api.Error {
+	ending := false
+	select {
+	case <-s.over:
+		ending = true
+	default:
+	}
 	var e *api.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && !(ending && e.Code == "gateway_restarted") { // then it is us who closed the door
 		return e
 	}
 	reason := "the connection to the gateway failed"
-	if ctx.Err() != nil {
+	switch {
+	case ending:
+		reason = hostGone
+	case ctx.Err() != nil:
 		reason = context.Cause(ctx).Error()
 	}
 	if code == "sent_unconfirmed" {

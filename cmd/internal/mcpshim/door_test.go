@@ -20,6 +20,7 @@ type fakeDoor struct {
 	mu     sync.Mutex
 	used   int
 	closed int
+	left   int
 	acts   []api.ActionRequest
 	asked  []api.StatusRequest
 }
@@ -84,6 +85,12 @@ func (d *fakeDoor) Session(ctx context.Context) (api.Session, error) {
 		return api.Session{}, api.Fail("gateway_unreachable", "")
 	}
 	return d.session(ctx)
+}
+
+func (d *fakeDoor) Leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left++
 }
 
 func (d *fakeDoor) Close() error {

@@ -30,6 +30,7 @@ type Door interface {
 	SaveBody(ctx context.Context, a api.Action, path string) (n int64, err error)
 	Targets(ctx context.Context) ([]api.Target, error)
 	Session(ctx context.Context) (api.Session, error)
+	Leave() // the host is going: what was not sent is withdrawn at once
 	Close() error
 }
 
@@ -56,6 +57,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
 	defer limit.Stop()
 	defer grace.Stop()
 	c.calls.refuse()
+	go d.Leave() // a gateway that does not read must not hold us
 	select {
 	case <-c.calls.drained:
 	case <-c.broken: // nobody reads the answers
