@@ -143,7 +143,7 @@ func rules() []rule {
 		only("github.com/keybase/go-keychain", "vault/keychain", "", "one place opens the system's keychain"),
 		only("github.com/godbus/dbus/v5", "gateway gateway/notify", "", "the system's word comes in at one place and goes out at one other"),
 		only("github.com/go-webauthn/webauthn", "gateway/proof", "", "one place judges a proof"),
-		only("github.com/modelcontextprotocol/go-sdk", "cmd/internal/mcpshim cmd/internal/demo cmd/internal/drill", "cmd/sp", "MCP ends at the shim; the clients of demo and drills speak it too"),
+		only("github.com/modelcontextprotocol/go-sdk", "cmd/internal/mcpshim cmd/internal/demo cmd/internal/drill", "cmd/sp cmd/internal/mcpshim/realclients", "MCP ends at the shim; the clients of demo and drills speak it too"),
 		only("github.com/spf13/cobra", "cmd/internal/cli cmd/spd", "", "command lines end at the programs"),
 		only("github.com/chromedp/chromedp", "gateway/console/browser", "", "one place drives a browser, for tests alone"),
 		only("github.com/mccutchen/go-httpbin/v2", "cmd/internal/demo", "*", "the upstream nobody here wrote is for the demo and for tests"),
