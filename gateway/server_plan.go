@@ -130,7 +130,7 @@ func (a *agentConn) serverStarted(ctx context.Context, params []byte) api.Respon
 	case lives:
 		a.g.endEpoch(ctx, s.current, processGone, word{})
 	}
-	child, stdin, fault := a.child(who, r.ProcessID)
+	child, stdin, fault := a.settledChild(ctx, who, r.ProcessID)
 	if fault != nil {
 		return refused(fault)
 	}
@@ -148,7 +148,7 @@ func (a *agentConn) serverStarted(ctx context.Context, params []byte) api.Respon
 func (a *agentConn) child(who caller, pid int) (*peer.Process, string, *api.Error) {
 	g := a.g
 	refuse := func(why string) (*peer.Process, string, *api.Error) {
-		return nil, "", api.Fail("peer_unidentified", "the process that server.started names "+why)
+		return nil, "", api.Fail("peer_unidentified", childReason(why))
 	}
 	kids, err := a.proc.Children() // reads the list before and after it holds each of them
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *agentConn) child(who caller, pid int) (*peer.Process, string, *api.Erro
 		why = "can read no pipe that its wrapper can write"
 	}
 	if why == "" && child.Same() != nil {
-		why = "is not what it was any more"
+		why = changedMeanwhile
 	}
 	if why != "" {
 		child.Close()
