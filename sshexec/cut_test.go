@@ -118,7 +118,6 @@ func TestSSHDJobCutAnywhere(t *testing.T) {
 		return cmd, m
 	}
 	try := func(id string, way, n int) sshexec.Result {
-		t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs", id)) })
 		cmd, m := start(id)
 		c.after(way, -1)
 		conn := through.dial(t)
@@ -131,7 +130,7 @@ func TestSSHDJobCutAnywhere(t *testing.T) {
 		through.drop()
 		return r
 	}
-	if r := try("whole", 0, 1<<30); r.Outcome != sshexec.Accepted {
+	if r := try(fresh(t, "whole"), 0, 1<<30); r.Outcome != sshexec.Accepted {
 		t.Fatalf("%+v", r)
 	}
 	c.mu.Lock()
@@ -140,7 +139,7 @@ func TestSSHDJobCutAnywhere(t *testing.T) {
 	told := map[sshexec.Outcome]int{}
 	for way := range whole {
 		for i := range 8 {
-			id := fmt.Sprintf("at%d%d", way, i)
+			id := fresh(t, fmt.Sprintf("at%d%d", way, i))
 			r := try(id, way, whole[way]*i/7)
 			told[r.Outcome]++
 			switch r.Outcome {

@@ -3,9 +3,12 @@ package sshexec_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +25,6 @@ type jobBed struct {
 // job starts argv under id on a connection of its own, with a rule that names exactly it.
 func (b *jobBed) job(t *testing.T, id string, stdin string, argv ...string) sshexec.Result {
 	t.Helper()
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs", id)) })
 	rule := make([]string, len(argv))
 	for i, a := range argv {
 		rule[i] = strings.ReplaceAll(a, "*", `\*`)
@@ -43,6 +45,18 @@ func (b *jobBed) job(t *testing.T, id string, stdin string, argv ...string) sshe
 		t.Fatal(err)
 	}
 	return r
+}
+
+// fresh is an id that no earlier test left on this account; what it leaves in this user's own is removed.
+func fresh(t *testing.T, name string) string {
+	t.Helper()
+	id := name + rand.Text()[:10]
+	me, err := user.LookupId(strconv.Itoa(os.Getuid())) // as sshd finds it, whatever $HOME says
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(me.HomeDir, ".local/state/sallyport/jobs", id)) })
+	return id
 }
 
 // drop makes the next call use a new connection: a job is found by its id alone.
@@ -132,7 +146,7 @@ func TestSSHDJobs(t *testing.T) {
 func wrapper(sh string) bool { return sh == "root" || sh == "dash" || sh == "me" }
 
 func (b *jobBed) life(t *testing.T, sh string) {
-	id := "life" + sh
+	id := fresh(t, "life"+sh)
 	goes := filepath.Join(b.dir, "go"+sh)
 	script := `cat; echo it is >&2; until [ -e ` + goes + ` ]; do sleep 0.1; done; pwd; umask; exit 42`
 	if r := b.job(t, id, "from stdin\n", "sh", "-c", script); r.Outcome != sshexec.Accepted {
@@ -161,7 +175,7 @@ func (b *jobBed) life(t *testing.T, sh string) {
 	if !wrapper(sh) {
 		return
 	}
-	big := "big" + sh
+	big := fresh(t, "big"+sh)
 	if r := b.job(t, big, "", "sh", "-c", "head -c 3000000 /dev/zero; echo end >&2"); r.Outcome != sshexec.Accepted {
 		t.Fatalf("start: %+v", r)
 	}
@@ -172,7 +186,7 @@ func (b *jobBed) life(t *testing.T, sh string) {
 
 // once: S12, the same id twice is one run.
 func (b *jobBed) once(t *testing.T, sh string) {
-	id, ledger := "once"+sh, filepath.Join(t.TempDir(), "ledger")
+	id, ledger := fresh(t, "once"+sh), filepath.Join(t.TempDir(), "ledger")
 	if err := os.WriteFile(ledger, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +233,7 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 		if !wrapper(sh) && name != "plain" {
 			continue
 		}
-		id := name + sh
+		id := fresh(t, name+sh)
 		if r := b.job(t, id, "", "sh", "-c", x.script); r.Outcome != sshexec.Accepted && (name != "removed" || r.Outcome != sshexec.SentUnconfirmed) {
 			t.Fatalf("%s: %+v", name, r)
 		}
@@ -249,10 +263,11 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 func TestSSHDJobLost(t *testing.T) {
 	s := startSSHD(t, nil, "")
 	b := &jobBed{sshd: s, shell: "posix"}
-	if r := b.job(t, "lost1", "", "sleep", "1000"); r.Outcome != sshexec.Accepted {
+	id := fresh(t, "lost")
+	if r := b.job(t, id, "", "sleep", "1000"); r.Outcome != sshexec.Accepted {
 		t.Fatalf("%+v", r)
 	}
-	for _, d := range alive("SALLYPORT_JOB=lost1") {
+	for _, d := range alive("SALLYPORT_JOB=" + id) {
 		var pid int
 		if _, err := fmt.Sscanf(d, "/proc/%d", &pid); err == nil {
 			if p, err := os.FindProcess(pid); err == nil {
@@ -260,7 +275,7 @@ func TestSSHDJobLost(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, "the loss", func() bool { j, _, _ := b.status(t, "lost1"); return j.State == sshexec.JobLost })
+	waitFor(t, "the loss", func() bool { j, _, _ := b.status(t, id); return j.State == sshexec.JobLost })
 }
 
 // S08: a connection cut right behind the start: the job stays, and is found with its exit status.
@@ -268,8 +283,7 @@ func TestSSHDJobCut(t *testing.T) {
 	s := startSSHD(t, nil, "")
 	b := &jobBed{sshd: s, shell: "posix"}
 	for i := range 8 {
-		id := fmt.Sprintf("cut%d", i)
-		t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(os.Getenv("HOME"), ".local/state/sallyport/jobs", id)) })
+		id := fresh(t, fmt.Sprintf("cut%d", i))
 		rules, err := rules(t, "posix", []string{"sh", "-c", "exit 7"})
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 // jobShell is the program of every job command: sh -c jobShell sj OP ID MARK …. Only what follows MARK in its answer
 // counts: a profile may print what it likes before.
 //
-// A job's folder is $HOME/.local/state/sallyport/jobs/ID; making it is the lock that lets an id run once. It holds
+// A job's folder is $HOME/.local/state/sallyport/jobs/ID; making it is the lock that lets an id run once (an
+// earlier start whose stdin was cut takes it away again). It holds
 // in, out, err (what the command reads and wrote), me (the supervisor: PID START BOOT SESSION READER READER), rc (the exit
 // status, there once the command has ended), done (both outputs reached their end) and cancel (somebody asked). The job may
 // write there as it likes, so a proof rests on none of it: see jobLimits.
@@ -46,7 +47,9 @@ list() { pids= odd= own= hits= odds=;
 case $op in
 start) n=$1 sup=$2 m1=$3 m2=$4; shift 4;
  mkdir -p "$p" 2>/dev/null && cd "$p" || { echo "$mark refused"; exit 1; };
- mkdir "$d" 2>/dev/null || { [ -d "$d" ] && echo "$mark exists" || echo "$mark refused"; exit 1; };
+ i=0; until mkdir "$d" 2>/dev/null; do
+ [ -s "$d/me" ] && { echo "$mark exists"; exit 1; }; [ -d "$d" ] || [ $i -lt 3 ] || { echo "$mark refused"; exit 1; };
+ [ $i -lt 100 ] || { echo "$mark unsure"; exit 1; }; nap; i=$((i+1)); done;
  cat >"$d/in"; [ "$(wc -c <"$d/in")" -eq "$n" ] || { rm -rf "$d"; echo "$mark refused"; exit 1; };
  s=; command -v setsid >/dev/null && s=setsid;
  SALLYPORT_JOB=$id $s sh -c "$sup" sj "$d" "$u" "$m1" "$m2" "$@" </dev/null >/dev/null 2>&1 &

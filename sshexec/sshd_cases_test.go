@@ -98,10 +98,11 @@ func TestSSHDNoisyProfile(t *testing.T) {
 		t.Errorf("the profile was not read: %q", r.out)
 	}
 	b := &jobBed{sshd: s, shell: "posix"}
-	if r := b.job(t, "noisy", "", "sh", "-c", "echo of the job; exit 5"); r.Outcome != sshexec.Accepted {
+	id := fresh(t, "noisy")
+	if r := b.job(t, id, "", "sh", "-c", "echo of the job; exit 5"); r.Outcome != sshexec.Accepted {
 		t.Fatalf("%+v", r)
 	}
-	if j, out, _ := b.ended(t, "noisy"); j.ExitStatus != 5 || out != "of the job\n" {
+	if j, out, _ := b.ended(t, id); j.ExitStatus != 5 || out != "of the job\n" {
 		t.Errorf("%+v %q", j, out)
 	}
 }
