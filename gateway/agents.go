@@ -86,11 +86,12 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	a := &agentConn{g: g, conn: peer.Conn(c, p), proc: p, blobs: newBlobs(&g.acts.blobRoom, p.Facts().PID), since: boot()}
 	defer a.blobs.close()
 	defer g.dismiss(p)
+	doors := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	a.over = ctx.Done()
 	var work sync.WaitGroup
 	defer work.Wait()
-	defer a.hangUp()
+	defer func() { a.hangUp(doors.Err() != nil) }()
 	defer cancel()
 	defer a.pipes.close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })

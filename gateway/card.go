@@ -71,7 +71,7 @@ func (g *Gateway) origin(who caller) api.Origin {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.epochs {
-		if e != who.epoch && e.state != authz.EpochEnded {
+		if e != who.epoch && e.state != authz.EpochEnded && !r.served.supervises(e) {
 			o.Others++
 		}
 	}

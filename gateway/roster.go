@@ -43,7 +43,7 @@ type member struct {
 // relative is a member with its place in the run.
 type relative struct {
 	member
-	role     string // client, shim, descendant
+	role     string // client, shim, server, descendant
 	epoch    string
 	launched string // its command at first contact
 	exists   string // why it exists
@@ -137,8 +137,12 @@ func (r *run) relatives() []relative {
 	}
 	for _, e := range r.epochs {
 		if e.state != authz.EpochEnded {
-			add(relative{member: member{key: e.proc.Key(), pid: e.facts.PID}, role: roleShim, epoch: e.id, launched: command(e.facts),
-				exists: "it speaks to the gateway for the run"})
+			x := relative{member: member{key: e.proc.Key(), pid: e.facts.PID}, role: roleShim, epoch: e.id, launched: command(e.facts),
+				exists: "it speaks to the gateway for the run"}
+			if e.inst != nil {
+				x.role, x.exists = roleServer, "the supervised server "+e.inst.server.label
+			}
+			add(x)
 		}
 	}
 	others := make([]relative, 0, len(r.roster.below))

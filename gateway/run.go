@@ -17,6 +17,7 @@ import (
 // about a run is made under mu, so what one call sees no other can change before it acts.
 //
 // Lock order: Gateway.door, Gateway.containing, Gateway.authority, registry.mu, run.mu, then cards.mu or actions.mu; never back.
+// server.attending, instance.ending and instance.measuring come before all of them.
 // Nobody waits for calls to leave while holding Gateway.authority: a call may want it to keep a token (keeper.go).
 type run struct {
 	id     string

@@ -20,6 +20,7 @@ import (
 // servers is what all of them share.
 type servers struct {
 	measurer *launch.Measurer
+	places   chan struct{} // of measurements before exec: each may read a whole tree
 	mu       sync.Mutex
 	by       map[*agentConn]*server // by its wrapper's connection
 }
@@ -27,7 +28,7 @@ type servers struct {
 func newServers() *servers {
 	key := make([]byte, 32) // of hashes that are compared within this life alone
 	rand.Read(key)
-	return &servers{measurer: &launch.Measurer{Key: key}, by: map[*agentConn]*server{}}
+	return &servers{measurer: &launch.Measurer{Key: key}, places: make(chan struct{}, measuresMax), by: map[*agentConn]*server{}}
 }
 
 // server is one wrapper's. What follows run is guarded by run.mu.
@@ -70,6 +71,7 @@ type instance struct {
 	revision launch.Revision
 	diff     []string                 // of it, from the one before
 	drifted  []string                 // files that changed since
+	nextLook time.Duration            // at its files, on the boot clock
 	kin      map[string]member        // processes that were seen below child
 	calls    map[string]*relayed      // forwarded, by action
 	ended    map[string]time.Duration // tools/calls that ended less than callGrace ago, on the boot clock
@@ -87,6 +89,11 @@ type served struct {
 	catalogs map[string]launch.Revision // the last one that was known
 }
 
+// supervises tells a server's epoch, or its wrapper's: neither is another connection of the client. run.mu must be held.
+func (v served) supervises(e *epoch) bool {
+	return e.inst != nil || slices.ContainsFunc(v.servers, func(s *server) bool { return s.conn.proc.Key() == e.proc.Key() })
+}
+
 // labels and bounds.
 const (
 	labelMax   = 64
@@ -94,6 +101,8 @@ const (
 	environMax = 4096    // variables
 	wantedMax  = 32      // tools of one server that wait for a card
 	replyMax   = 1 << 20 // bytes of a reply that are kept
+
+	measuresMax = 2 // at once
 )
 
 // serverOf finds a connection's server.
@@ -189,8 +198,9 @@ func onlyEnds(method string, refused authz.Reason) bool {
 	return false
 }
 
-// hangUp ends what a wrapper's connection held. Whatever it left alive is cleaned up.
-func (a *agentConn) hangUp() {
+// hangUp ends what a wrapper's connection held. Whatever it left alive is cleaned up, unless it is the gateway that goes: its
+// wrapper lives then, and starts it anew.
+func (a *agentConn) hangUp(stopping bool) {
 	g := a.g
 	g.servers.mu.Lock()
 	s := g.servers.by[a]
@@ -206,7 +216,7 @@ func (a *agentConn) hangUp() {
 	s.run.served.servers = slices.DeleteFunc(s.run.served.servers, func(x *server) bool { return x == s })
 	s.run.mu.Unlock()
 	g.task(func() {
-		if alive {
+		if alive && !stopping {
 			g.endServer(context.WithoutCancel(g.life), s, e, "wrapper_gone")
 		}
 		s.run.mu.Lock()

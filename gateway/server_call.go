@@ -99,7 +99,7 @@ func (p *plan) bindRelay() {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.authz = authz.Request{Tool: p.tool, Target: s.label, Confirm: authz.ConfirmNever, Unbound: authz.UnknownTool}
+	p.authz = authz.Request{Tool: p.tool, Target: s.label, Effect: authz.Destructive, Confirm: authz.ConfirmNever, Unbound: authz.UnknownTool}
 	p.operation = "tools/call " + escape(p.tool, 256)
 	p.summary = "tools/call " + escape(p.tool, 256) + " of the supervised server " + s.label
 	if len(q.args) > 0 {

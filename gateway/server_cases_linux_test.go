@@ -544,3 +544,42 @@ func TestServerChildIsNobodyElses(t *testing.T) {
 		t.Errorf("another label: %s", encode(res))
 	}
 }
+
+// What the operator sees of servers, and of a command before it runs.
+func TestServerShown(t *testing.T) {
+	t.Parallel()
+	r, w := newServerRig(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "server.sh"), []byte("cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.launch(dir, "sh", "server.sh")
+	w.catalog(catalogA, true)
+	w.refused(adjust, "not_authorized")
+	if c := w.approve("run"); c.Origin.Others != 0 || len(c.Server.Unpinned) == 0 || len(c.Server.Record) == 0 {
+		t.Errorf("card %s", encode(c))
+	}
+	w.push(api.PushReady)
+	list := op[[]api.Server](r, r.opServerList, struct{}{})
+	if len(list) != 1 || list[0].ServerLabel != "inventory-local" || list[0].State != api.ServerReady || list[0].ExecutionEpoch != w.epoch || list[0].ArtifactChanged == nil {
+		t.Errorf("list %s", encode(list))
+	}
+	for _, id := range []string{"inventory-local", w.epoch, list[0].AgentRun} {
+		s := op[*api.Server](r, r.opServerShow, api.IDArgs{ID: id})
+		if !slices.Equal(s.Tools, []string{"inventory_adjust", "inventory_lookup"}) || !slices.Equal(s.ToolScope, []string{"inventory_adjust"}) || !strings.Contains(string(s.Record), "entryDigest") {
+			t.Errorf("show %s: %s", id, encode(s))
+		}
+	}
+	if _, err := r.opServerShow(opRequest{ctx: t.Context(), args: encode(api.IDArgs{ID: "x"})}); err == nil {
+		t.Error("an unknown label is shown")
+	}
+	d := op[api.Digest](r, r.opServerDigest, api.DigestArgs{LaunchCommand: []string{"sh", "server.sh"}, WorkingDirectory: dir, Environment: childEnv})
+	if !strings.Contains(d.Sums, "  server.sh\n") || len(d.Unpinned) == 0 {
+		t.Errorf("digest %s", encode(d))
+	}
+	for _, x := range op[api.Run](r, r.opRunShow, api.IDArgs{ID: list[0].AgentRun}).Epochs {
+		if x.ID == w.epoch && x.ServerLabel != "inventory-local" {
+			t.Errorf("epoch %+v", x)
+		}
+	}
+}

@@ -14,6 +14,9 @@ import (
 	"sallyport/gateway/peer"
 )
 
+// filesShare bounds what looking at files costs: one part of so many of the time.
+const filesShare = 20
+
 // lookAtServers looks at every server once: at its processes, and at the files that it was started from. A look costs what
 // its files' stamps cost, so it is made each second and not for each call.
 func (g *Gateway) lookAtServers(ctx context.Context, roll peer.Roll) {
@@ -24,8 +27,10 @@ func (g *Gateway) lookAtServers(ctx context.Context, roll peer.Roll) {
 	}
 	g.servers.mu.Unlock()
 	for _, s := range all {
+		at := boot()
 		s.run.mu.Lock()
 		e := s.current
+		due := e != nil && at >= e.inst.nextLook
 		known := e != nil && e.inst.members != nil && e.state != authz.EpochEnded
 		s.run.mu.Unlock()
 		if e == nil || over(e.inst.child) {
@@ -33,8 +38,12 @@ func (g *Gateway) lookAtServers(ctx context.Context, roll peer.Roll) {
 		}
 		s.enrol(roll, e.inst)
 		g.attend(s)
-		if known {
+		if known && due {
 			g.lookAtFiles(ctx, s, e)
+			took := boot() - at
+			s.run.mu.Lock()
+			e.inst.nextLook = at + filesShare*took // a large tree is looked at less often
+			s.run.mu.Unlock()
 		}
 	}
 }
@@ -140,7 +149,9 @@ func (g *Gateway) shownServer(s *server, p *plan) *api.Server {
 	if rec.LaunchCommand == nil {
 		rec = in.plan
 	}
-	out.Unpinned = bounded(rec.Unpinned, 32, pathMax)
+	unpinned := slices.Concat(in.plan.Unpinned, in.record.Unpinned) // what a launcher chose the plan alone can tell
+	slices.Sort(unpinned)
+	out.Unpinned = bounded(slices.Compact(unpinned), 32, pathMax)
 	rec.ServerLabel = s.label
 	x := execution(rec)
 	if p != nil {

@@ -100,6 +100,12 @@ func (a *agentConn) measure(r api.ServerPlan) (launch.Record, *api.Error) {
 		return launch.Record{LaunchCommand: r.LaunchCommand, WorkingDirectory: r.WorkingDirectory, Environment: []launch.Variable{},
 			Launchers: []launch.Artifact{}, Deferred: true, Unpinned: []string{"the wrapper runs in other namespaces: its paths mean other files"}}, nil
 	}
+	select {
+	case a.g.servers.places <- struct{}{}:
+		defer func() { <-a.g.servers.places }()
+	case <-a.over:
+		return launch.Record{}, api.Fail("gateway_restarted", "")
+	}
 	rec, err := a.g.servers.measurer.Plan(r.LaunchCommand, r.WorkingDirectory, r.Environment)
 	if err != nil {
 		return launch.Record{}, api.Fail("invalid_request", escape(err.Error(), 256))

@@ -6,7 +6,8 @@ import "time"
 // chose; whoever records them escapes and bounds them.
 
 // ProcessObserved is one process of a run as it looked at one moment. Why says what the look was for: client_gone,
-// contain, after_term, after_kill, incident. Role: client, shim (an epoch's process), launcher, descendant. Launched is
+// contain, after_term, after_kill, incident, server_term, server_kill. Role: client, shim (an epoch's process), server (a
+// supervised server's), launcher, descendant. Launched is
 // its command as it was at first contact; Process holds the one it shows now.
 type ProcessObserved struct {
 	Run         string       `json:"run"`
