@@ -26,7 +26,7 @@ func TestSupervised(t *testing.T) {
 			"M17DependencyTreeChanged": playTree, "M19ChildLeavesTheGroup": playOrphan, "M20ReadOnlyHintFlips": playHint,
 			"M22EndsOnDiscover": playDiscover, "M23LazyImport": playLazy, "M24DescriptionChanges": playWords,
 			"M25DefaultOnTheCard": playDefault, "M26CallFromATimer": playTimer, "M27ChildLeftAlive": playBreach,
-			"M09LauncherKilled": playLauncher,
+			"M09LauncherKilled": playLauncher, "NodeExample": playNode,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -471,4 +471,21 @@ func playLauncher(t *testing.T, w *world) {
 	h.cmd.Process.Kill()
 	h.gone(server)
 	h.gone(wrapper)
+}
+
+// The Node program of docs/supervised-servers.md: a server's own call while its tool is called.
+func playNode(t *testing.T, w *world) {
+	node := lookPart(t, "node")
+	up := newRecorder(t)
+	w.addBearer(t, "orders", up.addr())
+	h := newHost(t, w, serverDir(t, plainTool("fetch")), nil, []string{node, "server.mjs"})
+	h.greet()
+	get := `{"target":"orders","method":"GET","path":"/items/1"}`
+	h.call("fetch", get)
+	h.approve("fetch")
+	id := h.ask("tools/call", `{"name":"fetch","arguments":`+get+`}`)
+	h.approveAny("http_request", "orders")
+	if r := h.answer(id); !strings.Contains(r.text(), `"confirmed"`) || up.count() != 1 {
+		t.Fatalf("%d arrived: %s", up.count(), r.raw)
+	}
 }

@@ -12,6 +12,7 @@ import (
 )
 
 const (
+	exitLeast  = 100 * time.Millisecond // for a child's own end, once its stdin is closed, of which nothing is expected
 	signalWait = 500 * time.Millisecond // after TERM, and after KILL
 	flushWait  = 100 * time.Millisecond // for lines on their way into a server that does not read
 	endWait    = 3 * time.Second        // for the gateway to end a child, beyond what the child is expected to need
@@ -129,7 +130,7 @@ func (n *kin) end(ctx context.Context, k *child, link Link, cfg Config, reason s
 // terminate ends the child in the same order as the gateway would.
 func (n *kin) terminate(k *child, cfg Config) {
 	k.hangUp()
-	by := k.wait(cfg.ExitWithin)
+	by := k.wait(max(cfg.ExitWithin, exitLeast))
 	// The child is not reaped yet, so its number still names its group.
 	group := func(s syscall.Signal) {
 		if cfg.Children != "keep" || !by {
