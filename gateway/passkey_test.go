@@ -253,10 +253,10 @@ func TestPasskeySignsOtherRequests(t *testing.T) {
 	d.at(again)
 	_, err = again.ask1(api.PathCredentialRemove, args, d.sign(api.PathCredentialRemove, args, nil))
 	sure(t, err, "proof_wrong", "over")
-	second, err := again.ask1(api.PathPasskeyAdd, again.fresh(api.PasskeyArgs{Name: "phone"}), nil)
+	_, err = again.ask1(api.PathPasskeyAdd, again.fresh(api.PasskeyArgs{Name: "phone"}), nil)
 	sure(t, err, "proof_required", "")
 	args = again.fresh(api.PasskeyArgs{Name: "phone"})
-	second, err = again.ask1(api.PathPasskeyAdd, args, d.sign(api.PathPasskeyAdd, args, nil))
+	second, err := again.ask1(api.PathPasskeyAdd, args, d.sign(api.PathPasskeyAdd, args, nil))
 	phone := newDevice(t, again)
 	made2, err := phone.registered(must[api.Enrolment](t, second, err).Ticket)
 	if err != nil {
