@@ -105,7 +105,7 @@ export function notice(kind, text) {
   const n = h('div', { class: 'notice ' + kind }, h('p', null, text), button('Dismiss', { onclick: () => n.remove() }));
   box.append(n);
   while (box.children.length > 4) box.firstChild.remove();
-  if (kind === 'done') setTimeout(() => n.remove(), 8000);
+  if (kind === 'done') setTimeout(() => n.remove(), 12000);
 }
 
 export const fault = (e) => notice('fault', e.error ? e.reason + (e.retry ? '. ' + e.retry[0].toUpperCase() + e.retry.slice(1) + '.' : '') : String(e.message ?? e));
