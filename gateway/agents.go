@@ -24,6 +24,7 @@ const (
 	agentConns  = 2048 // open connections in all, less where descriptors are few
 	connWork    = runLimit + 8
 	writeBudget = 10 * time.Second // for one answer to a peer that does not read
+	connBuffer  = 4 << 10          // bytes read at a time: most connections are idle, and each has one
 	lineFree    = 64 << 10         // bytes of a line that need no room
 	lineRoom    = 256 << 20        // bytes of all lines beyond that, until their actions end
 	lineBudget  = 30 * time.Second // for the rest of a line that is longer
@@ -97,7 +98,7 @@ func (g *Gateway) serveAgent(ctx context.Context, c *net.UnixConn) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	places := make(chan struct{}, connWork)
-	r := bufio.NewReaderSize(a.conn, 64<<10)
+	r := bufio.NewReaderSize(a.conn, connBuffer)
 	for {
 		line, held, err := a.readLine(r)
 		if refused, ok := errors.AsType[*api.Error](err); ok {

@@ -33,7 +33,12 @@ type app struct {
 
 func run(ctx context.Context, e env, args []string) int {
 	a := &app{env: e}
-	root := a.root()
+	var root *cobra.Command
+	if len(args) == 1 && args[0] == "mcp" { // hosts wait a second or two for the first answer: no other command is built
+		root = a.rootOf(a.mcp())
+	} else {
+		root = a.root()
+	}
 	root.SetArgs(args)
 	root.SetIn(e.in)
 	root.SetOut(e.out)
@@ -46,7 +51,7 @@ func run(ctx context.Context, e env, args []string) int {
 }
 
 func (a *app) root() *cobra.Command {
-	root := group("sp", "Speak to the gateway that acts for agents and keeps their keys",
+	return a.rootOf(
 		a.up(), a.down(), a.initVault(), a.unlock(), a.lock(), a.status(),
 		a.secret(), a.host(), a.apply(),
 		a.approvals(), a.approve(), a.deny(), a.mute(), a.unmute(), a.live(), a.console(), a.passkeys(),
@@ -55,6 +60,11 @@ func (a *app) root() *cobra.Command {
 		a.incident(), a.drills(), a.install(),
 		a.audit(), a.service(), a.doctor(), completion(), a.version(),
 	)
+}
+
+// rootOf is sp with these commands.
+func (a *app) rootOf(commands ...*cobra.Command) *cobra.Command {
+	root := group("sp", "Speak to the gateway that acts for agents and keeps their keys", commands...)
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SilenceErrors = true

@@ -226,9 +226,12 @@ func (s *Stage) Crash() error {
 	return nil
 }
 
+// Wake starts spd after a Crash, and leaves the vault locked.
+func (s *Stage) Wake(ctx context.Context) error { return s.start(ctx) }
+
 // Again starts spd after a Crash and unlocks the vault. Every grant is void then.
 func (s *Stage) Again(ctx context.Context) error {
-	if err := s.start(ctx); err != nil {
+	if err := s.Wake(ctx); err != nil {
 		return err
 	}
 	if err := s.Operator(ctx, api.PathUnlock, nil, nil); err != nil {
