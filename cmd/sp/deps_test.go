@@ -33,6 +33,8 @@ func TestDependencies(t *testing.T) {
 		"sallyport/cmd/internal/clientcfg":        "the entries in clients' settings",
 		"sallyport/cmd/internal/drill":            "crashes, tried out",
 		"sallyport/cmd/internal/confine":          "an agent kept from the gateway",
+		"sallyport/cmd/internal/doctor":           "what a look at this machine finds",
+		"sallyport/cmd/internal/release":          "which version this is",
 		"sallyport/cmd/internal/service":          "the units of a gateway under a user of its own",
 		"sallyport/cmd/internal/mcpshim/calmenv":  "its debug settings, off",
 		"sallyport/cmd/internal/mcpshim/wrap":     "a server of others', supervised",

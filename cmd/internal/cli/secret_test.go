@@ -33,7 +33,7 @@ func TestV11NoValueByArgument(t *testing.T) {
 	known := map[string]string{
 		"ca": "certificates", "host-key": "a file with public keys", "enrol": "a switch", "idempotency-key": "the caller's own word for a call",
 		"idempotency-header": "a header's name", "token-url": "an address", "spki-pin": "public keys' digests", "identity": "a file's name",
-		"oauth-scope": "names of permissions", "token-auth": "which of two places", "key": "a witness's public key", "credential": "a credential's name", "keychain": "a switch", "pub": "a file's name", "backup-key": "which kind of key is asked for", "accept-log-head": "a switch",
+		"oauth-scope": "names of permissions", "token-auth": "which of two places", "key": "a witness's public key", "credential": "a credential's name", "keychain": "a switch", "passkey": "a switch", "pub": "a file's name", "backup-key": "which kind of key is asked for", "accept-log-head": "a switch",
 	}
 	for _, c := range everyCommand(a.root()) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
