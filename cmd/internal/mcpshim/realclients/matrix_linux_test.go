@@ -271,6 +271,11 @@ func session(s *stage, name string, argv []string, n int) {
 			t.Errorf("%s: call %d arrived %d times, want %d", name, i, got, want)
 		}
 	}
+	for _, a := range s.actions("never-" + name) {
+		if a.State != api.Done || a.Error != nil && a.Error.Code == "approval_timeout" {
+			t.Errorf("%s: a call that was taken back ended as %s, %v", name, a.State, a.Error)
+		}
+	}
 	if d.changed != 0 { // the list of sp's own tools never changes
 		t.Errorf("%s: %d list_changed", name, d.changed)
 	}
