@@ -154,7 +154,8 @@ func (g *Gateway) serverState(s *server) api.ServerState {
 	return s.show(g.suspends.Load())
 }
 
-// control walks the rungs of what a wrapper says of its child, and finds its server; plan is the method that makes one.
+// wrapper walks the rungs of what a wrapper says of its child, and finds its server: server.plan makes one. raw are pointers of
+// others' documents in params.
 func (a *agentConn) wrapper(ctx context.Context, method string, params []byte, into any, raw ...string) (caller, *server, *api.Error) {
 	g := a.g
 	plans := method == api.MethodServerPlan
