@@ -73,9 +73,11 @@ func (h Host) Install(ctx context.Context, s Scope, who Served, start bool) erro
 		return errors.New("install service: whom it serves is said for the machine's service alone")
 	}
 	if s == System {
-		if err := h.safe(who.Program); err != nil {
+		path, err := h.safe(who.Program)
+		if err != nil {
 			return fmt.Errorf("install service: %w", err)
 		}
+		who.Program = path // the way to it may lead through links that others can turn
 	}
 	text, err := h.File(who)
 	if err != nil {

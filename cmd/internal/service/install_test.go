@@ -155,6 +155,30 @@ func TestInstallSystemSafe(t *testing.T) {
 	}
 }
 
+// A link that somebody else can turn is no part of what the machine's service starts.
+func TestInstallSystemWithoutLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root: only root installs the machine's service")
+	}
+	h, _ := newHost(t, "linux")
+	bin, theirs := filepath.Join(h.Root, "bin"), filepath.Join(h.Root, "theirs")
+	if err := errors.Join(os.Chmod(h.Root, 0o755), os.Mkdir(bin, 0o755), os.Mkdir(theirs, 0o755), os.Chown(theirs, 1000, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	real, link := program(t, bin), filepath.Join(theirs, "spd")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	who := alice
+	who.Program = link
+	if err := h.Install(t.Context(), System, who, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Installed(System).Program; got != real {
+		t.Errorf("it starts %s, which another user can turn; want %s", got, real)
+	}
+}
+
 // What would mean something else to a service manager is refused.
 func TestInstallRefuses(t *testing.T) {
 	for _, s := range []Served{{Program: "/home/a b/spd"}, {Program: "spd"}, {Program: "/x%h/spd"}, {Environment: []string{"SALLYPORT_HOME=/a\nExecStart=/bin/sh"}},
