@@ -45,6 +45,8 @@ func (w *wrapper) take(m message) {
 	switch {
 	case m.method == "":
 		w.answerToServer(m)
+	case m.id == nil && m.method == "tools/call": // a call that nobody would answer for; a lax server runs it
+		w.say("sp mcp: a tools/call without an id is no call: dropped")
 	case m.id == nil:
 		w.notify(m)
 	case w.isOpen(m.key):

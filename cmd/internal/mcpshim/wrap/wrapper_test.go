@@ -77,6 +77,20 @@ func TestAmbiguousLinesAreRefused(t *testing.T) {
 	}
 }
 
+// A tools/call without an id has no answer and no decision: it reaches no server.
+func TestCallWithoutIDReachesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "")
+	r.greet()
+	r.say(`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`, `{"jsonrpc":"2.0","method":"notifications/other"}`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping"}`)
+	r.answered("7")
+	got := strings.Join(r.received(), "\n")
+	if strings.Contains(got, "tools/call") || !strings.Contains(got, "notifications/other") {
+		t.Fatalf("the server was given\n%s", got)
+	}
+}
+
 // M18: noise on stdout is dropped and counted, stderr is drained and passed on.
 func TestM18NoiseIsDropped(t *testing.T) {
 	t.Parallel()
