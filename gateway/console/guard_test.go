@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
@@ -302,5 +303,26 @@ func TestTakenByAnotherUser(t *testing.T) {
 		t.Errorf("with ::1 in another user's hands: %v", err)
 	} else {
 		t.Log(err)
+	}
+}
+
+// Whoever is on this machine may send a ticketed request: its body is bounded before a ticket is looked at.
+func TestTicketedBodiesAreBounded(t *testing.T) {
+	l, err := Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan int, 1)
+	s := New(l, Config{Ticketed: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		read <- len(b)
+	})})
+	defer l.Close()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, api.OperatorPrefix+api.PathPasskeyOpen, strings.NewReader(strings.Repeat("x", 8<<20)))
+	r.Host = l.Host()
+	r.Header.Set("Origin", "http://"+l.Host())
+	s.handler().ServeHTTP(httptest.NewRecorder(), r)
+	if n := <-read; n > maxTicketed {
+		t.Errorf("%d bytes of a stranger were read", n)
 	}
 }

@@ -40,6 +40,10 @@ var (
 	ticketed = []string{api.PathPasskeyOpen, api.PathPasskeyEnrol}
 )
 
+// maxTicketed bounds the body of a ticketed request: whoever is on this machine may send one, and it is read whole before
+// its ticket is looked at.
+const maxTicketed = 256 << 10
+
 // pages are the paths that show the one page; its script reads which.
 var pages = []string{"/", "/pending", "/runs", "/runs/{id}", "/activity", "/credentials", "/hosts", "/log", "/settings"}
 
@@ -63,7 +67,7 @@ func (s *Server) handler() http.Handler {
 		http.ServeFileFS(w, r, assets, "enrol.html")
 	})
 	for _, path := range ticketed {
-		mux.Handle("POST "+api.OperatorPrefix+path, s.cfg.Ticketed)
+		mux.Handle("POST "+api.OperatorPrefix+path, http.MaxBytesHandler(s.cfg.Ticketed, maxTicketed))
 	}
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", files(assets)))
 	mux.HandleFunc("GET /assets/words.json", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, api.WordList()) })
