@@ -40,6 +40,13 @@ type passkeys struct {
 	Keys []proof.Passkey `json:"keys"`
 }
 
+// stand tells whether the proof that something was begun by still counts: a passkey that was removed meanwhile begins
+// nothing. by is as opRequest.who.
+func (p passkeys) stand(by string) bool {
+	id, ok := strings.CutPrefix(by, passkeyProof+":")
+	return !ok || slices.ContainsFunc(p.Keys, func(k proof.Passkey) bool { return k.ID == id })
+}
+
 // readPasskeys takes them from a snapshot.
 func readPasskeys(snap *vault.Snapshot) (p passkeys, err error) {
 	if doc, ok := snap.Setting(passkeysName); ok {

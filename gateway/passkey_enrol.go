@@ -57,6 +57,14 @@ func (e *enrolments) begin(x *enrolment) (string, bool) {
 	return ticket, true
 }
 
+// waits tells whether there is such a ticket.
+func (e *enrolments) waits(ticket string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.all[sha256.Sum256([]byte(ticket))]
+	return x != nil && boot() <= x.ends
+}
+
 // open gives a ticket's enrolment to begin a ceremony for, once.
 func (e *enrolments) open(ticket string, begin func(*enrolment) error) error {
 	e.mu.Lock()
@@ -142,6 +150,9 @@ func (g *Gateway) opPasskeyOpen(r opRequest) (any, error) {
 	if fault := decode(r.args, &a); fault != nil {
 		return nil, fault
 	}
+	if !g.signing.enrolments.waits(a.Ticket) {
+		return nil, ticketOver() // before anything is locked or stored for whoever guesses
+	}
 	kept, err := g.userHandle(r)
 	if err != nil {
 		return nil, err
@@ -200,6 +211,9 @@ func (g *Gateway) opPasskeyEnrol(r opRequest) (any, error) {
 	kept, err := readPasskeys(snap)
 	if err != nil {
 		return nil, err
+	}
+	if !kept.stand(x.by) {
+		return nil, api.Fail("operator_refused", "the passkey that this one was begun by has been removed")
 	}
 	if err := newPasskeyName(kept, k.Name); err != nil {
 		return nil, err

@@ -437,3 +437,30 @@ func TestRestoreTellsPasskeys(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 }
+
+// A passkey that was removed leaves nothing behind that it had begun: no enrolment, no sitting.
+func TestRemovedPasskeyBeginsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", withConsole)
+	r.init()
+	d, lost := r.enrol(t, "lost")
+	args := r.fresh(api.PasskeyArgs{Name: "theirs"})
+	out, err := r.ask1(api.PathPasskeyAdd, args, d.sign(api.PathPasskeyAdd, args, nil))
+	begun, err2 := newDevice(t, r).registered(must[api.Enrolment](t, out, err).Ticket)
+	if err2 != nil {
+		t.Fatal(err2)
+	}
+	if _, err := r.ask1(api.PathPasskeyRemove, api.IDArgs{ID: lost.ID}, byPassphrase()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.ask1(api.PathPasskeyEnrol, begun, nil)
+	sure(t, err, "operator_refused", "removed")
+	// Its proof was checked before it was removed, and the sitting is opened after.
+	own := &tab{id: "tab_1", gone: make(chan struct{})}
+	if s, err := r.openSitting(opRequest{ctx: t.Context(), who: passkeyProof + ":" + lost.ID, tab: own}); err == nil {
+		t.Errorf("a removed passkey opened %+v", s)
+	}
+	if s, err := r.openSitting(opRequest{ctx: t.Context(), who: "passphrase", tab: own}); err != nil {
+		t.Errorf("by the passphrase: %+v, %v", s, err)
+	}
+}

@@ -121,6 +121,10 @@ func (g *Gateway) openSitting(r opRequest) (api.Sitting, error) {
 	s := &sitting{id: newID("sit_"), by: r.who, proc: held, tab: r.tab, began: t, ends: after(t.Instant, api.SittingLife*time.Second), over: make(chan struct{})}
 	g.authority.Lock()
 	defer g.authority.Unlock()
+	if kept, err := g.keptPasskeys(); err == nil && !kept.stand(s.by) { // its removal ends only the sittings that it finds
+		s.letGo()
+		return api.Sitting{}, api.Fail("proof_wrong", "this passkey has been removed")
+	}
 	// The log knows of it before anything is answered by it; and a lock that is under way ends what it finds.
 	err = g.log.note(r.ctx, "", event.SittingOpened{Sitting: s.id, Proof: r.who, Ends: s.ends.Wall, Peer: who})
 	switch {
