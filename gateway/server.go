@@ -23,12 +23,31 @@ type servers struct {
 	places   chan struct{} // of measurements before exec: each may read a whole tree
 	mu       sync.Mutex
 	by       map[*agentConn]*server // by its wrapper's connection
+	room     room                   // of what is kept of them: catalogs, and calls that wait for a card
+}
+
+// keptRoom bounds what is kept of all servers, in bytes as JSON, and keptShare what one wrapper's process has of it.
+const (
+	keptRoom  = 256 << 20
+	keptShare = 64 << 20
+)
+
+// hold takes n bytes for a wrapper's connection; nil: there is no room.
+func (v *servers) hold(a *agentConn, n int) *hold {
+	h := &hold{room: &v.room, pid: a.proc.Facts().PID}
+	h.refs.Store(1)
+	if !h.take(n) {
+		return nil
+	}
+	return h
 }
 
 func newServers() *servers {
 	key := make([]byte, 32) // of hashes that are compared within this life alone
 	rand.Read(key)
-	return &servers{measurer: &launch.Measurer{Key: key}, places: make(chan struct{}, measuresMax), by: map[*agentConn]*server{}}
+	v := &servers{measurer: &launch.Measurer{Key: key}, places: make(chan struct{}, measuresMax), by: map[*agentConn]*server{}}
+	v.room.open(keptRoom, keptShare)
+	return v
 }
 
 // server is one wrapper's. What follows run is guarded by run.mu.
@@ -45,6 +64,7 @@ type server struct {
 	asking  map[string]bool   // of those, the ones whose card was asked for
 	changed chan struct{}     // closed, and made anew, when another epoch is current
 	gone    bool              // its wrapper's connection is over
+	kept    *hold             // room that its catalog takes; nil: none
 	pins    []*peer.Process   // let go of with it
 
 	attending sync.Mutex // one look at its processes at a time; before every other lock
@@ -212,22 +232,83 @@ func (a *agentConn) hangUp(stopping bool) {
 	}
 	s.run.mu.Lock()
 	s.gone = true
+	s.run.served.leave(s)
+	s.letGo()
+	s.run.mu.Unlock()
+	g.task(func() { g.abandon(s, stopping) })
+}
+
+// abandon ends the child of a server whose wrapper is gone, and lets go of its processes.
+func (g *Gateway) abandon(s *server, stopping bool) {
+	s.run.mu.Lock()
 	e := s.current
 	alive := e != nil && e.state != authz.EpochEnded
-	s.run.served.servers = slices.DeleteFunc(s.run.served.servers, func(x *server) bool { return x == s })
 	s.run.mu.Unlock()
-	g.task(func() {
-		if alive && !stopping {
-			g.endServer(context.WithoutCancel(g.life), s, e, "wrapper_gone")
+	if alive && !stopping {
+		g.endServer(context.WithoutCancel(g.life), s, e, "wrapper_gone")
+	}
+	s.run.mu.Lock()
+	pins := s.pins
+	s.pins = nil
+	s.run.mu.Unlock()
+	for _, p := range pins {
+		p.Close()
+	}
+}
+
+// prune lets go of processes that have ended and are not the current epoch's: a server that is started again and again
+// would use up the gateway's descriptors. run.mu must be held.
+func (s *server) prune() {
+	s.pins = slices.DeleteFunc(s.pins, func(p *peer.Process) bool {
+		if p == s.current.proc || p == s.current.inst.child || !over(p) {
+			return false
 		}
-		s.run.mu.Lock()
-		pins := s.pins
-		s.pins = nil
-		s.run.mu.Unlock()
-		for _, p := range pins {
-			p.Close()
-		}
+		p.Close()
+		return true
 	})
+}
+
+// letGo gives back the room of what a server that is gone had said. run.mu must be held.
+func (s *server) letGo() {
+	if s.kept != nil {
+		s.kept.drop()
+		s.kept = nil
+	}
+	for name := range s.wanted {
+		s.unwant(name)
+	}
+}
+
+// unwant forgets a tool that was wanted. run.mu must be held.
+func (s *server) unwant(name string) {
+	if q, ok := s.wanted[name]; ok {
+		q.relay.held.drop()
+		delete(s.wanted, name)
+	}
+}
+
+// catalogRemembered bounds the catalog of a server that is gone, in bytes, and labelsRemembered how many of them a run
+// remembers, to tell what is different when it comes again.
+const (
+	catalogRemembered = 128 << 10
+	labelsRemembered  = 16
+)
+
+// leave takes a server out, and forgets its catalog where that is more than a run may keep. run.mu must be held.
+func (v *served) leave(s *server) {
+	v.servers = slices.DeleteFunc(v.servers, func(x *server) bool { return x == s })
+	there := func(label string) bool {
+		return slices.ContainsFunc(v.servers, func(x *server) bool { return x.label == label })
+	}
+	absent := 0
+	for label := range v.catalogs {
+		if !there(label) {
+			absent++
+		}
+	}
+	if !there(s.label) && (sizeOf(v.catalogs[s.label]) > catalogRemembered || absent > labelsRemembered) {
+		delete(v.catalogs, s.label)
+	}
 }
 
 // end closes the instance to whoever waits for its calls.

@@ -27,6 +27,7 @@ import (
 type relayAsk struct {
 	server  *server
 	conn    *agentConn
+	held    *hold          // its part of the servers' room, while it waits for a card
 	line    string         // the id of the wrapper's line, on which forward is answered
 	meant   string         // the epoch it names
 	request string         // the host's own id
@@ -335,6 +336,9 @@ func (in *instance) during() (ids []string) {
 	return ids
 }
 
+// digestText is how long a digest is as text: sha256: and 64 digits.
+const digestText = len("sha256:") + 2*sha256.Size
+
 // serverReport is the wrapper's word on one forwarded call.
 func (a *agentConn) serverReport(ctx context.Context, params []byte) api.Response {
 	var r api.ServerReport
@@ -346,6 +350,9 @@ func (a *agentConn) serverReport(ctx context.Context, params []byte) api.Respons
 	case "confirmed", "not_sent", "sent_unconfirmed":
 	default:
 		return api.Response{Error: a.denied(ctx, who, api.MethodServerReport, "", api.Fail("invalid_request", "outcome: confirmed, not_sent or sent_unconfirmed"))}
+	}
+	if r.Length < 0 || len(r.Digest) > digestText {
+		return api.Response{Error: a.denied(ctx, who, api.MethodServerReport, "", api.Fail("invalid_request", "length and digest: of the reply that was left out, sha256:…"))}
 	}
 	s.run.mu.Lock()
 	var w *relayed

@@ -34,6 +34,15 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 	if err != nil {
 		return refused(api.Fail("invalid_request", escape(err.Error(), 256)))
 	}
+	room := g.servers.hold(a, sizeOf(rev))
+	if room == nil {
+		return refused(api.Fail("busy", "the catalogs of too many servers are kept already"))
+	}
+	defer func() {
+		if room != nil { // refused, or the one of the catalog before
+			room.drop()
+		}
+	}()
 	g.attend(s)
 	s.run.mu.Lock()
 	e := s.current
@@ -49,8 +58,29 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 		g.complain("record catalog", err)
 		return refused(api.Fail("audit_unavailable", ""))
 	}
+	room = s.keepRoom(room)
 	g.openCards(s)
 	return api.Response{Result: encode(out)}
+}
+
+// sizeOf is what a revision's documents take, in bytes.
+func sizeOf(rev launch.Revision) (n int) {
+	for _, t := range rev.Tools {
+		n += len(t.ContractDoc) + len(t.PresentationDoc)
+	}
+	return n
+}
+
+// keepRoom makes room the one of the server's catalog, and returns the one that is to be given back.
+func (s *server) keepRoom(room *hold) *hold {
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	if s.gone {
+		return room
+	}
+	old := s.kept
+	s.kept = room
+	return old
 }
 
 // meant refuses what is said of an epoch that is not the current one.
@@ -144,8 +174,13 @@ func (g *Gateway) unapproved(p *plan, d authz.Decision, a api.Action) (authz.Dec
 // want remembers a tool that was refused for want of approval, and opens its card once that is possible.
 func (g *Gateway) want(s *server, q parsed) {
 	s.run.mu.Lock()
-	if _, known := s.wanted[q.tool]; known || len(s.wanted) < wantedMax {
-		s.wanted[q.tool] = q
+	s.unwant(q.tool)
+	if !s.gone && len(s.wanted) < wantedMax {
+		if h := g.servers.hold(s.conn, len(q.relay.args)); h != nil { // without room the host has to call again
+			asked := *q.relay
+			asked.held, q.relay = h, &asked
+			s.wanted[q.tool] = q
+		}
 	}
 	s.run.mu.Unlock()
 	g.openCards(s)
@@ -206,7 +241,7 @@ func (g *Gateway) askRelay(s *server, e *epoch, q parsed) {
 	if s.current == e {
 		delete(s.asking, q.tool)
 		if granted || refused != nil {
-			delete(s.wanted, q.tool)
+			s.unwant(q.tool)
 		}
 	}
 	state := s.show(g.suspends.Load())

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,11 @@ func (a *agentConn) newServer(r *run, p api.ServerPlan) (*server, *api.Error) {
 	g := a.g
 	g.servers.mu.Lock()
 	defer g.servers.mu.Unlock()
+	select {
+	case <-a.over: // hangUp has been, or waits for the lock: it ends what it finds
+		return nil, api.Fail("gateway_restarted", "")
+	default:
+	}
 	if g.servers.by[a] != nil {
 		return nil, api.Fail("invalid_request", "another server.plan of this connection is under way")
 	}
@@ -230,12 +236,16 @@ func (g *Gateway) openServer(ctx context.Context, s *server, child *peer.Process
 	e := &epoch{id: newID("ep_"), run: r, proc: child, facts: f, state: authz.IdentityPending, chain: chainOf(child), inst: in}
 	started := event.ServerStarted{Run: r.id, Epoch: e.id, ServerLabel: s.label, ProcessID: f.PID, Cause: in.cause, Execution: execution(plan),
 		Workers: s.options.Workers, Reload: s.options.Reload, ExitWithin: s.options.ExitWithin, Children: s.options.Children}
-	if err := g.openInstance(ctx, s, e, started); err != nil {
+	if err := g.openInstance(ctx, s, e, started); errors.Is(err, errTwoChildren) {
+		return nil, api.Fail("invalid_request", err.Error())
+	} else if err != nil {
 		g.complain("open server epoch", err)
 		return nil, api.Fail("audit_unavailable", "this server could not be recorded, so nothing is done for it")
 	}
 	return e, nil
 }
+
+var errTwoChildren = errors.New("another child of this connection was started meanwhile, and lives")
 
 // openInstance records a server's epoch and makes it the current one. more follows epoch_opened and comes before server_replaced.
 func (g *Gateway) openInstance(ctx context.Context, s *server, e *epoch, more ...event.Event) error {
@@ -244,7 +254,11 @@ func (g *Gateway) openInstance(ctx context.Context, s *server, e *epoch, more ..
 	defer g.authority.Unlock()
 	r.mu.Lock()
 	old := s.current
+	two := old != nil && old.state != authz.EpochEnded
 	r.mu.Unlock()
+	if two {
+		return errTwoChildren
+	}
 	evs := append([]event.Event{event.EpochOpened{Run: r.id, Epoch: e.id, ServerLabel: s.label, Process: evidence(e.facts)}}, more...)
 	if old != nil {
 		e.inst.old = old.id
@@ -269,7 +283,14 @@ func (g *Gateway) openInstance(ctx context.Context, s *server, e *epoch, more ..
 	if len(r.epochs) > keptEpochs {
 		r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool { return e.state == authz.EpochEnded })
 	}
+	if old != nil {
+		old.inst.revision = launch.Revision{ID: old.inst.revision.ID} // its tools are nobody's any more
+	}
 	s.current, s.pins = e, append(s.pins, e.proc)
+	s.prune()
+	if s.gone { // its end came while this was under way
+		g.task(func() { g.abandon(s, g.life.Err() != nil) })
+	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 	clear(s.asking)

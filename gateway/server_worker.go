@@ -211,7 +211,8 @@ func (g *Gateway) speaks(s *server, e *epoch, m measured) {
 	g.book.mu.Lock()
 	r.mu.Lock()
 	in.record, in.members, in.unstable = m.record, m.members, m.differs
-	if w != nil && e.state != authz.EpochEnded {
+	taken := w != nil && e.state != authz.EpochEnded && !s.gone
+	if taken {
 		if g.book.peers[e.proc.Key()] == e {
 			delete(g.book.peers, e.proc.Key())
 		}
@@ -220,7 +221,10 @@ func (g *Gateway) speaks(s *server, e *epoch, m measured) {
 	}
 	r.mu.Unlock()
 	g.book.mu.Unlock()
-	if w != nil && w.Key() != in.child.Key() {
+	switch {
+	case w != nil && !taken:
+		w.Close()
+	case taken && w.Key() != in.child.Key():
 		g.watch(w.Gone(), func() { g.attend(s) })
 	}
 }
@@ -290,6 +294,7 @@ func (g *Gateway) replace(s *server, old *epoch, readers []peer.Reader) {
 			calls: map[string]*relayed{}, ended: map[string]time.Duration{}}}
 	if err := g.openInstance(context.WithoutCancel(g.life), s, e); err != nil {
 		g.complain("open epoch of a replaced worker", err)
+		w.Close()
 		return
 	}
 	g.watch(w.Gone(), func() { g.attend(s) })
