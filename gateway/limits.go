@@ -53,6 +53,9 @@ func (h *hold) take(n int) bool {
 func (h *hold) keep() { h.refs.Add(1) }
 
 func (h *hold) drop() {
+	if h == nil {
+		return
+	}
 	if h.refs.Add(-1) != 0 || h.n == 0 {
 		return
 	}

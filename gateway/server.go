@@ -23,7 +23,7 @@ type servers struct {
 	places   chan struct{} // of measurements before exec: each may read a whole tree
 	mu       sync.Mutex
 	by       map[*agentConn]*server // by its wrapper's connection
-	room     room                   // of what is kept of them: catalogs, and calls that wait for a card
+	room     room                   // of what is kept of them: plans, catalogs, and calls that wait for a card
 }
 
 // keptRoom bounds what is kept of all servers, in bytes as JSON, and keptShare what one wrapper's process has of it.
@@ -64,7 +64,7 @@ type server struct {
 	asking  map[string]bool   // of those, the ones whose card was asked for
 	changed chan struct{}     // closed, and made anew, when another epoch is current
 	gone    bool              // its wrapper's connection is over
-	kept    *hold             // room that its catalog takes; nil: none
+	kept    map[string]*hold  // room that its plan and its catalog take
 	pins    []*peer.Process   // let go of with it
 
 	attending sync.Mutex // one look at its processes at a time; before every other lock
@@ -270,9 +270,9 @@ func (s *server) prune() {
 
 // letGo gives back the room of what a server that is gone had said. run.mu must be held.
 func (s *server) letGo() {
-	if s.kept != nil {
-		s.kept.drop()
-		s.kept = nil
+	for what, h := range s.kept {
+		h.drop()
+		delete(s.kept, what)
 	}
 	for name := range s.wanted {
 		s.unwant(name)

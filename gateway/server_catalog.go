@@ -38,11 +38,7 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 	if room == nil {
 		return refused(api.Fail("busy", "the catalogs of too many servers are kept already"))
 	}
-	defer func() {
-		if room != nil { // refused, or the one of the catalog before
-			room.drop()
-		}
-	}()
+	defer func() { room.drop() }() // it was refused, or is the one of the catalog before
 	g.attend(s)
 	s.run.mu.Lock()
 	e := s.current
@@ -58,7 +54,7 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 		g.complain("record catalog", err)
 		return refused(api.Fail("audit_unavailable", ""))
 	}
-	room = s.keepRoom(room)
+	room = s.keepRoom(keptCatalog, room)
 	g.openCards(s)
 	return api.Response{Result: encode(out)}
 }
@@ -71,15 +67,21 @@ func sizeOf(rev launch.Revision) (n int) {
 	return n
 }
 
-// keepRoom makes room the one of the server's catalog, and returns the one that is to be given back.
-func (s *server) keepRoom(room *hold) *hold {
+// What of a server takes room.
+const (
+	keptPlan    = "plan"
+	keptCatalog = "catalog"
+)
+
+// keepRoom makes room what the server's plan or catalog takes, and returns what is to be given back.
+func (s *server) keepRoom(what string, room *hold) *hold {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	if s.gone {
 		return room
 	}
-	old := s.kept
-	s.kept = room
+	old := s.kept[what]
+	s.kept[what] = room
 	return old
 }
 

@@ -48,6 +48,9 @@ func TestServerRestartsHoldNoProcesses(t *testing.T) {
 	if len(s.pins) > 3 {
 		t.Errorf("%d processes are held after 13 starts", len(s.pins))
 	}
+	if n := len(s.run.epochs); n > keptInstances+2 {
+		t.Errorf("the run holds %d epochs after 13 starts", n)
+	}
 	for _, e := range s.run.epochs {
 		if e.inst != nil && e != s.current && len(e.inst.revision.Tools) > 0 {
 			t.Errorf("the catalog of ended epoch %s is kept", e.id)
@@ -90,6 +93,10 @@ func TestServerKeepsLittle(t *testing.T) {
 		t.Errorf("a call that waits for a card takes no room: %d", n)
 	}
 	r.servers.room.left.Store(1 << 10)
+	p := plan0(dir, "cat", strings.Repeat("x", 1<<16))
+	if res := w.ask(api.MethodServerPlan, p); res.Error == nil || res.Error.Code != "busy" {
+		t.Errorf("a plan without room: %s", encode(res))
+	}
 	res := w.ask(api.MethodServerCatalog, api.ServerCatalog{ExecutionEpoch: w.epoch, Pages: []jsontext.Value{jsontext.Value(big)}})
 	if res.Error == nil || res.Error.Code != "busy" {
 		t.Errorf("without room: %s", encode(res))

@@ -38,6 +38,11 @@ func (a *agentConn) serverPlan(ctx context.Context, params []byte) api.Response 
 	}
 	rec.ServerLabel = r.ServerLabel
 	r.Environment = nil
+	room := a.g.servers.hold(a, rec.Size())
+	if room == nil {
+		return api.Response{Error: a.denied(ctx, who, api.MethodServerPlan, "", api.Fail("busy", "the plans of too many servers are kept already"))}
+	}
+	defer func() { room.drop() }() // it was refused, or is the one of the plan before
 	if s == nil {
 		if s, fault = a.newServer(who.run, r); fault != nil {
 			return api.Response{Error: a.denied(ctx, who, api.MethodServerPlan, "", fault)}
@@ -46,6 +51,7 @@ func (a *agentConn) serverPlan(ctx context.Context, params []byte) api.Response 
 	s.run.mu.Lock()
 	s.options, s.planned = r, &rec
 	s.run.mu.Unlock()
+	room = s.keepRoom(keptPlan, room)
 	return api.Response{Result: encode(api.ServerPlanned{AgentRun: s.run.id, Record: encode(rec)})}
 }
 
@@ -62,7 +68,7 @@ func (a *agentConn) newServer(r *run, p api.ServerPlan) (*server, *api.Error) {
 	if g.servers.by[a] != nil {
 		return nil, api.Fail("invalid_request", "another server.plan of this connection is under way")
 	}
-	s := &server{label: p.ServerLabel, conn: a, run: r, wanted: map[string]parsed{}, asking: map[string]bool{}, changed: make(chan struct{})}
+	s := &server{label: p.ServerLabel, conn: a, run: r, wanted: map[string]parsed{}, asking: map[string]bool{}, kept: map[string]*hold{}, changed: make(chan struct{})}
 	g.servers.by[a] = s
 	r.mu.Lock()
 	r.served.servers = append(r.served.servers, s)
@@ -245,6 +251,27 @@ func (g *Gateway) openServer(ctx context.Context, s *server, child *peer.Process
 	return e, nil
 }
 
+// keptInstances is how many ended epochs of servers a run holds: each remembers every file that it was started from.
+const keptInstances = 8
+
+// letGo forgets the oldest ended epochs of servers, but for those that a report may still come for. run.mu must be held.
+func (r *run) letGo() {
+	ended := func(e *epoch) bool { return e.inst != nil && e.state == authz.EpochEnded && len(e.inst.calls) == 0 }
+	over := -keptInstances
+	for _, e := range r.epochs {
+		if ended(e) {
+			over++
+		}
+	}
+	r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool {
+		if over <= 0 || !ended(e) {
+			return false
+		}
+		over--
+		return true
+	})
+}
+
 var errTwoChildren = errors.New("another child of this connection was started meanwhile, and lives")
 
 // openInstance records a server's epoch and makes it the current one. more follows epoch_opened and comes before server_replaced.
@@ -280,9 +307,7 @@ func (g *Gateway) openInstance(ctx context.Context, s *server, e *epoch, more ..
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epochs = append(r.epochs, e)
-	if len(r.epochs) > keptEpochs {
-		r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool { return e.state == authz.EpochEnded })
-	}
+	r.letGo()
 	if old != nil {
 		old.inst.revision = launch.Revision{ID: old.inst.revision.ID} // its tools are nobody's any more
 	}

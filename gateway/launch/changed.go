@@ -82,3 +82,20 @@ func (r Record) namedChanged() (out []string) {
 	slices.Sort(out)
 	return out
 }
+
+// fileSize is what a file that is remembered takes, in bytes, roughly: its path, its stamp and its digest.
+const fileSize = 256
+
+// Size is what a record takes in memory, in bytes, roughly.
+func (r Record) Size() (n int) {
+	for _, w := range r.LaunchCommand {
+		n += len(w)
+	}
+	for _, v := range r.Environment {
+		n += len(v.Name) + len(v.Hash)
+	}
+	if r.marks != nil {
+		n += fileSize * (len(r.marks.named) + len(r.marks.tree))
+	}
+	return n
+}
