@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sallyport/gateway/api"
 )
 
 // A notification is off by default, a sealed setting, and says how many cards wait: nothing of what, to nobody's words.
@@ -32,6 +34,10 @@ func TestNotify(t *testing.T) {
 	}
 	if _, refused := r.apply("[settings]\nnotify = [\"webhook "+hook.URL+"/x\"]\n", false); refused != "" {
 		t.Fatal(refused)
+	}
+	shown, err := r.ask1(api.PathSettingsShow, struct{}{}, nil)
+	if err != nil || !strings.Contains(string(encode(shown)), strings.TrimPrefix(hook.URL, "http://")+"/…") || strings.Contains(string(encode(shown)), hook.URL+"/x") {
+		t.Errorf("without a proof the settings show %s, %v", encode(shown), err)
 	}
 	ch = a.send("call", call0(up.URL+"/secret-path", "GET"))
 	select {

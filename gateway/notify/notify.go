@@ -46,6 +46,19 @@ func Check(all []string) error {
 	return nil
 }
 
+// Shown is a way as it is shown: of a URL no more than its host. The rest of it may be all that guards a topic.
+func Shown(s string) string {
+	kind, at, ok := strings.Cut(s, " ")
+	if !ok {
+		return s
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return kind + " …"
+	}
+	return kind + " " + u.Scheme + "://" + u.Host + "/…"
+}
+
 var errForm = errors.New(`"desktop", "ntfy URL" or "webhook URL"`)
 
 func parse(s string) (way, error) {

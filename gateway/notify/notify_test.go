@@ -177,3 +177,15 @@ func TestPost(t *testing.T) {
 		t.Errorf("an error names the topic: %v", err)
 	}
 }
+
+// Of a URL its host is shown, and nothing that a service could take for a key.
+func TestShown(t *testing.T) {
+	for s, want := range map[string]string{
+		"desktop": "desktop", "ntfy https://ntfy.example/long-topic": "ntfy https://ntfy.example/…",
+		"webhook https://user:secret@hooks.example:8443/a?token=b": "webhook https://hooks.example:8443/…",
+	} {
+		if got := Shown(s); got != want {
+			t.Errorf("%s is shown as %s", s, got)
+		}
+	}
+}
