@@ -175,6 +175,16 @@ func (w *wrapper) fetchEnded(k *child) {
 		w.fetch(k)
 		return
 	}
+	w.letGo()
+}
+
+// unfetched lets them go too where no server is left whose tools could be fetched.
+func (w *wrapper) unfetched() {
+	w.fetching, w.stale = false, false
+	w.letGo()
+}
+
+func (w *wrapper) letGo() {
 	early := w.early
 	w.early = nil
 	for _, m := range early {

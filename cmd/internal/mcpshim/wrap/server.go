@@ -118,8 +118,8 @@ func (w *wrapper) failed(k *child, err error) {
 	w.down = "the server was not started: " + e.Error()
 	w.say("sp mcp: %s", w.down)
 	w.settleDead()
-	held := w.held
-	w.held = nil
+	held := slices.Concat(w.early, w.held)
+	w.early, w.held, w.fetching = nil, nil, false
 	for _, m := range held {
 		switch {
 		case m.id == nil || m.method == "":
@@ -192,6 +192,7 @@ func (w *wrapper) exited(k *child) {
 		w.say("sp mcp: %s", w.down)
 	}
 	w.lose(k)
+	w.unfetched()
 }
 
 // lose gives up what a child still owes.
@@ -276,5 +277,6 @@ func (w *wrapper) stopped(reason string) {
 		return
 	}
 	w.abandon(k)
+	w.unfetched()
 	go w.kin.end(w.ctx, k, link, w.cfg, "operator")
 }

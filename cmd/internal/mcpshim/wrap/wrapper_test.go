@@ -183,6 +183,29 @@ func TestDeadServerStaysDown(t *testing.T) {
 	}
 }
 
+// A server that dies before it has listed its tools leaves no call without an answer.
+func TestDeathWhileToolsAreFetched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "shy")
+	r.g.locked(func() { r.g.refuse = func(api.ActionRequest) *api.Error { return api.Fail("server_down", "") } })
+	r.say(hello)
+	r.answered("0")
+	r.say(helloed)
+	r.eventually("the tools are fetched", func() bool { return strings.Contains(strings.Join(r.received(), "\n"), "tools/list") })
+	r.call("5", "echo") // waits for them
+	if err := os.WriteFile(filepath.Join(r.dir, "grown"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := r.answered("5")
+	if d := doc(t, got); d["error"] != "server_down" {
+		t.Fatalf("told %v", d)
+	}
+	r.call("6", "echo")
+	if got, _ = r.answered("6"); doc(t, got)["error"] != "server_down" {
+		t.Fatalf("told %s", got)
+	}
+}
+
 // Five deaths within two minutes are enough.
 func TestFiveCrashesFail(t *testing.T) {
 	t.Parallel()
