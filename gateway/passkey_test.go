@@ -65,7 +65,7 @@ func (d *device) registered(ticket string) (a api.EnrolArgs, err error) {
 		d.t.Fatal(err)
 	}
 	d.auth = virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: []byte(asked.UserID)})
-	d.cred = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	d.cred = newPasskey()
 	var made struct {
 		ID       string           `json:"id"`
 		Response api.Registration `json:"response"`
@@ -79,6 +79,17 @@ func (d *device) registered(ticket string) (a api.EnrolArgs, err error) {
 
 func newDevice(t *testing.T, r *rig) *device {
 	return &device{t: t, r: r, rp: virtualwebauthn.RelyingParty{Name: "Sallyport", ID: api.RPID, Origin: r.consoleOrigin()}}
+}
+
+// newPasskey is a new P-256 passkey. The library writes coordinates without their leading zeros, which no authenticator does
+// (RFC 9053, 7.1.1): about one key in 128 is not taken, and is drawn anew.
+func newPasskey() virtualwebauthn.Credential {
+	const whole = 77 // bytes of a COSE key with both coordinates in full
+	for {
+		if c := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2); len(c.Key.AttestationData()) == whole {
+			return c
+		}
+	}
 }
 
 // at moves the device before another gateway's console, which has another port.
@@ -178,7 +189,7 @@ func TestPasskeyApproves(t *testing.T) {
 			"nobody there":       {d.sign(api.PathApprovalGrant, yes, func(d *device) { d.auth.Options.UserNotPresent = true }), "who was there"},
 			"another origin":     {d.sign(api.PathApprovalGrant, yes, func(d *device) { d.rp.Origin = "http://localhost:1" }), "origin"},
 			"another party":      {d.sign(api.PathApprovalGrant, yes, func(d *device) { d.rp.ID = "evil.example" }), ""},
-			"a key of its own":   {d.sign(api.PathApprovalGrant, yes, func(d *device) { d.cred = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2) }), "not enrolled"},
+			"a key of its own":   {d.sign(api.PathApprovalGrant, yes, func(d *device) { d.cred = newPasskey() }), "not enrolled"},
 			"another verb":       {d.sign(api.PathApprovalDeny, yes, nil), "challenge"},
 			"another scope":      {d.sign(api.PathApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: "other"}, nil), "challenge"},
 			"of the card before": {last, ""},

@@ -82,7 +82,7 @@ func (a *authenticator) make(ctx context.Context, url string) error {
 		return err
 	}
 	a.auth = virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: []byte(asked.UserID)})
-	a.cred = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	a.cred = newPasskey()
 	var made struct {
 		ID       string           `json:"id"`
 		Response api.Registration `json:"response"`
@@ -130,4 +130,15 @@ func (a *authenticator) approve(ctx context.Context, h home.Home, id string) err
 		return c.Do(ctx, api.PathApprovalGrant, &api.Proof{Kind: "passkey", Value: string(value)}, args, nil, &api.Grant{})
 	}
 	return fmt.Errorf("card %s does not wait", id)
+}
+
+// newPasskey is a new P-256 passkey. The library writes coordinates without their leading zeros, which no authenticator does
+// (RFC 9053, 7.1.1): about one key in 128 is not taken, and is drawn anew.
+func newPasskey() virtualwebauthn.Credential {
+	const whole = 77 // bytes of a COSE key with both coordinates in full
+	for {
+		if c := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2); len(c.Key.AttestationData()) == whole {
+			return c
+		}
+	}
 }
