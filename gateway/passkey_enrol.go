@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
 	"sallyport/gateway/proof"
 )
@@ -225,7 +224,7 @@ func (g *Gateway) opPasskeyEnrol(r opRequest) (any, error) {
 		kept.Told = snap.Generation
 	}
 	kept.Keys = append(kept.Keys, k)
-	if err := g.keepPasskeys(r.ctx, kept, []event.Event{added(k)}...); err != nil {
+	if err := g.keepPasskeys(r.ctx, kept, added(k)); err != nil {
 		return nil, err
 	}
 	return shownPasskey(k), nil

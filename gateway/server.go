@@ -167,7 +167,7 @@ func (s *server) show(suspends bool) api.ServerState {
 	return out
 }
 
-// shown is show for whoever does not hold the run's lock.
+// serverState is show for whoever does not hold the run's lock.
 func (g *Gateway) serverState(s *server) api.ServerState {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()

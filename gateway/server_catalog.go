@@ -40,10 +40,8 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 	}
 	defer func() { room.drop() }() // it was refused, or is the one of the catalog before
 	g.attend(s)
-	s.run.mu.Lock()
-	e := s.current
-	s.run.mu.Unlock()
-	if fault := s.meant(r.ExecutionEpoch); fault != nil {
+	e, fault := s.meant(r.ExecutionEpoch)
+	if fault != nil {
 		return refused(fault)
 	}
 	if fault := g.settled(ctx, s, e); fault != nil {
@@ -85,19 +83,19 @@ func (s *server) keepRoom(what string, room *hold) *hold {
 	return old
 }
 
-// meant refuses what is said of an epoch that is not the current one.
-func (s *server) meant(id string) *api.Error {
+// meant is the current epoch, for what is said of it; what is said of another one is refused.
+func (s *server) meant(id string) (*epoch, *api.Error) {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	switch {
 	case s.current != nil && s.current.id != id:
 		e := api.Fail(string(authz.AuthorizationStale), "")
 		e.ApprovedEpoch, e.CurrentEpoch = id, s.current.id
-		return e
+		return nil, e
 	case !s.is(s.current):
-		return api.Fail(string(authz.ServerDown), "")
+		return nil, api.Fail(string(authz.ServerDown), "")
 	}
-	return nil
+	return s.current, nil
 }
 
 // takeCatalog makes a revision the current one. What it takes away holds before it is recorded; that the host knows it, after.

@@ -42,7 +42,7 @@ func (a *agentConn) serverEnd(ctx context.Context, params []byte) api.Response {
 	e := s.current
 	s.run.mu.Unlock()
 	if e == nil || e.id != r.ExecutionEpoch {
-		if fault = s.meant(r.ExecutionEpoch); fault == nil {
+		if _, fault = s.meant(r.ExecutionEpoch); fault == nil {
 			fault = api.Fail(string(authz.ServerDown), "")
 		}
 		return api.Response{Error: a.denied(ctx, who, api.MethodServerEnd, "", fault)}

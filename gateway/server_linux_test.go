@@ -157,7 +157,7 @@ func (w *wrapper0) spawn(dir string, argv ...string) child0 {
 
 var childEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
 
-// plan is what a wrapper says before exec.
+// plan0 is what a wrapper says before exec.
 func plan0(dir string, argv ...string) api.ServerPlan {
 	return api.ServerPlan{ServerLabel: "inventory-local", LaunchCommand: argv, WorkingDirectory: dir, Environment: childEnv}
 }

@@ -20,13 +20,7 @@ const filesShare = 20
 // lookAtServers looks at every server once: at its processes, and at the files that it was started from. A look costs what
 // its files' stamps cost, so it is made each second and not for each call.
 func (g *Gateway) lookAtServers(ctx context.Context, roll peer.Roll) {
-	g.servers.mu.Lock()
-	var all []*server
-	for _, s := range g.servers.by {
-		all = append(all, s)
-	}
-	g.servers.mu.Unlock()
-	for _, s := range all {
+	for _, s := range g.supervised() {
 		at := boot()
 		s.run.mu.Lock()
 		e := s.current

@@ -138,22 +138,22 @@ func (a *agentConn) serverStarted(ctx context.Context, params []byte) api.Respon
 	s.run.mu.Lock()
 	plan := s.planned
 	s.planned = nil
-	lives := s.current != nil && s.current.state != authz.EpochEnded
+	old := s.current
+	lives := old != nil && old.state != authz.EpochEnded
 	s.run.mu.Unlock()
 	switch {
 	case plan == nil:
 		return refused(api.Fail("invalid_request", "no server.plan came before it"))
-	case lives && !over(s.current.inst.child):
+	case lives && !over(old.inst.child):
 		return refused(api.Fail("invalid_request", "the child before it lives: end that first"))
 	case lives:
-		a.g.endEpoch(ctx, s.current, processGone, word{})
+		a.g.endEpoch(ctx, old, processGone, word{})
 	}
 	child, stdin, fault := a.settledChild(ctx, who, r.ProcessID)
 	if fault != nil {
 		return refused(fault)
 	}
-	_, fault = a.g.openServer(ctx, s, child, stdin, *plan)
-	if fault != nil {
+	if fault = a.g.openServer(ctx, s, child, stdin, *plan); fault != nil {
 		child.Close()
 		return refused(fault)
 	}
@@ -227,28 +227,31 @@ func (g *Gateway) unfit(who caller, child *peer.Process, since time.Duration) st
 }
 
 // openServer records and opens the epoch of a child.
-func (g *Gateway) openServer(ctx context.Context, s *server, child *peer.Process, stdin string, plan launch.Record) (*epoch, *api.Error) {
+func (g *Gateway) openServer(ctx context.Context, s *server, child *peer.Process, stdin string, plan launch.Record) *api.Error {
 	r, f := s.run, child.Facts()
 	plan.ProcessID = f.PID
 	if early := g.book.at(child.Key()); early != nil { // it called before its wrapper named it
 		g.endEpoch(ctx, early, string(authz.PeerReplaced), word{})
 		g.book.forget(early)
 	}
-	in := &instance{server: s, child: child, stdin: stdin, cause: s.options.Cause, over: make(chan struct{}), plan: plan,
+	r.mu.Lock()
+	o := s.options
+	r.mu.Unlock()
+	in := &instance{server: s, child: child, stdin: stdin, cause: o.Cause, over: make(chan struct{}), plan: plan,
 		calls: map[string]*relayed{}, ended: map[string]time.Duration{}}
 	if in.cause == "" {
 		in.cause = "supervisor"
 	}
 	e := &epoch{id: newID("ep_"), run: r, proc: child, facts: f, state: authz.IdentityPending, chain: chainOf(child), inst: in}
 	started := event.ServerStarted{Run: r.id, Epoch: e.id, ServerLabel: s.label, ProcessID: f.PID, Cause: in.cause, Execution: execution(plan),
-		Workers: s.options.Workers, Reload: s.options.Reload, ExitWithin: s.options.ExitWithin, Children: s.options.Children}
+		Workers: o.Workers, Reload: o.Reload, ExitWithin: o.ExitWithin, Children: o.Children}
 	if err := g.openInstance(ctx, s, e, started); errors.Is(err, errTwoChildren) {
-		return nil, api.Fail("invalid_request", err.Error())
+		return api.Fail("invalid_request", err.Error())
 	} else if err != nil {
 		g.complain("open server epoch", err)
-		return nil, api.Fail("audit_unavailable", "this server could not be recorded, so nothing is done for it")
+		return api.Fail("audit_unavailable", "this server could not be recorded, so nothing is done for it")
 	}
-	return e, nil
+	return nil
 }
 
 // keptInstances is how many ended epochs of servers a run holds: each remembers every file that it was started from.

@@ -48,7 +48,7 @@ func (n *kin) sweep(ended int) {
 	}
 }
 
-// Inherit reaps adopted processes as they end, until stop is called.
+// inherit reaps adopted processes as they end, until stop is called.
 func (n *kin) inherit() (stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, unix.SIGCHLD)
