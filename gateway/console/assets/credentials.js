@@ -1,7 +1,7 @@
 // Credentials: what there is of each but its value, which never comes back from the vault.
 
 import { h, button, badge, head, empty, field, facts, notice, fault, keep } from './dom.js';
-import { call } from './net.js';
+import { call, value as salted } from './net.js';
 import { form, text, area, choice, check, secret, lines, put, prove, remove } from './forms.js';
 
 export const title = 'Credentials';
@@ -118,14 +118,13 @@ async function add(main) {
 
 // withPassphrase puts a key file's passphrase behind it, as its last bytes.
 async function withPassphrase(v, input, args) {
-  const { value } = await import('./net.js');
   if (!input.value || !input.isConnected) return v;
   const tail = new TextEncoder().encode(input.value);
   const both = new Uint8Array(v.bytes.length + tail.length);
   both.set(v.bytes);
   both.set(tail, v.bytes.length);
   args.passphraseLength = tail.length;
-  return value(both);
+  return salted(both);
 }
 
 function rotate(c, again) {

@@ -3,7 +3,6 @@ package wrap
 import (
 	"context"
 	"io"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,7 +57,7 @@ func (w *wrapper) idle() bool {
 	}
 	if w.kid != nil {
 		for key := range w.kid.owed {
-			if !strings.HasPrefix(key, "ssallyport-") {
+			if !isOwn(key) {
 				return false
 			}
 		}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"sallyport/cmd/internal/mcpshim/jsonline"
 )
 
 // agreed is what host and server know of each other. A later server is told the same, and must say the same.
@@ -55,7 +58,7 @@ func (w *wrapper) agree(method string, m, a message) {
 func (w *wrapper) lostHandshake(m message) {
 	switch {
 	case m.method == "server/discover" && w.legacyOnly, !w.starting && m.method == "server/discover":
-		w.host.put(failure(m.id, -32601, "the server ended when it was asked for server/discover; send initialize"))
+		w.host.put(failure(m.id, jsonline.CodeMethod, "the server ended when it was asked for server/discover; send initialize"))
 	case w.starting:
 		w.hold(m)
 	default:
@@ -88,8 +91,8 @@ func (w *wrapper) greet(k *child) {
 // replay asks k what the host asked the server before it, and goes on if the answer agrees.
 func (w *wrapper) replay(k *child, old message, then func()) {
 	id := w.ownID()
-	key, line, ok := ownKey(id), []byte(nil), false
-	if line, ok = withID(old.line, id); !ok {
+	line, ok := withID(old.line, id)
+	if !ok {
 		return
 	}
 	r := &request{lost: func() {}}
@@ -103,7 +106,7 @@ func (w *wrapper) replay(k *child, old message, then func()) {
 		}
 		then()
 	}
-	w.give(k, key, line, r)
+	w.give(k, ownKey(id), line, r)
 }
 
 // same compares two answers to initialize or server/discover by what was negotiated.
@@ -148,11 +151,16 @@ func (w *wrapper) reconnect(err error) {
 	w.ending.err = fmt.Errorf("replace server: %w", err)
 }
 
-// ownID is an id that no host will choose.
+// ownPrefix begins the ids of our own requests: no host will choose it.
+const ownPrefix = "sallyport-"
+
 func (w *wrapper) ownID() jsontext.Value {
 	w.last++
-	return jsontext.Value(`"sallyport-` + strconv.Itoa(w.last) + `"`)
+	return jsontext.Value(`"` + ownPrefix + strconv.Itoa(w.last) + `"`)
 }
 
 // ownKey is the key of an own id: it has no escapes.
 func ownKey(id jsontext.Value) string { return "s" + string(id[1:len(id)-1]) }
+
+// isOwn tells whether a key is one of ours.
+func isOwn(key string) bool { return strings.HasPrefix(key, "s"+ownPrefix) }
