@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"time"
 
@@ -34,7 +35,13 @@ looked at: does it heed the end of its input, how long does it take, what does i
 	f := cmd.Flags()
 	f.StringVar(&o.Report, "report", "", "write report.json and report.md into folder `DIR`")
 	f.DurationVar(&o.Within, "exit-within", 10*time.Second, "the server's clean-up expectation: gone so long after its input ended")
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+	cmd.RunE = a.drill(&o, drill.Crash)
+	return cmd
+}
+
+// drill is what a drill's command does, once its flags are in o.
+func (a *app) drill(o *drill.Options, hold func(context.Context, drill.Options) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 			return usage("the server's command stands behind --")
 		}
@@ -45,9 +52,8 @@ looked at: does it heed the end of its input, how long does it take, what does i
 			return err
 		}
 		o.Client, o.Command, o.Version, o.Out, o.Log = []string{"drill", "client"}, args, versionLine(), a.out, a.err
-		return drill.Crash(cmd.Context(), o)
+		return hold(cmd.Context(), *o)
 	}
-	return cmd
 }
 
 // drillClient is the program of a drill's client, which is a copy of sp.

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"sallyport/cmd/internal/drill"
@@ -27,18 +25,6 @@ another epoch.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().StringVar(&o.Report, "report", "", "write report.json and report.md into folder `DIR`")
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			return usage("the server's command stands behind --")
-		}
-		if o.SP, err = os.Executable(); err != nil {
-			return err
-		}
-		if o.SPD, err = a.spd(); err != nil {
-			return err
-		}
-		o.Client, o.Command, o.Version, o.Out, o.Log = []string{"drill", "client"}, args, versionLine(), a.out, a.err
-		return drill.Rebuild(cmd.Context(), o)
-	}
+	cmd.RunE = a.drill(&o, drill.Rebuild)
 	return cmd
 }

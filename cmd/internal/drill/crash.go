@@ -24,7 +24,7 @@ const (
 	afterAnswer = "after the client had the answer"
 )
 
-// ErrBad is a drill's whose answers are not all good.
+// ErrBad is the error of a drill whose answers are not all good.
 var ErrBad = errors.New("not every answer is good")
 
 // Crash kills a client hard at three moments and answers what became of everything it had a part in. The error is ErrBad
@@ -125,7 +125,7 @@ func (c *crash) lead(ctx context.Context) error {
 		return err
 	}
 	if c.moment == beforeSend {
-		card, err := c.s.Card(ctx, api.ToolHTTP)
+		card, err := c.s.Card(ctx, api.ToolHTTP, "")
 		c.run, c.card = card.AgentRun, card.ID
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *crash) lead(ctx context.Context) error {
 }
 
 func (c *crash) approve(ctx context.Context) (api.Approval, error) {
-	card, err := c.s.Card(ctx, api.ToolHTTP)
+	card, err := c.s.Card(ctx, api.ToolHTTP, "")
 	if err != nil {
 		return card, err
 	}

@@ -206,7 +206,7 @@ func (c *rebuild) approved(ctx context.Context, tool string, args map[string]str
 	if err != nil || a.Code != "not_authorized" && a.Code != "authorization_stale" {
 		return a, api.Approval{}, err
 	}
-	card, err := c.card(ctx, tool)
+	card, err := c.s.Card(ctx, tool, c.label)
 	if err != nil {
 		return a, card, err
 	}
@@ -215,17 +215,6 @@ func (c *rebuild) approved(ctx context.Context, tool string, args map[string]str
 	}
 	a, err = c.call(ctx, tool, args)
 	return a, card, err
-}
-
-func (c *rebuild) card(ctx context.Context, tool string) (card api.Approval, err error) {
-	return card, c.s.Until(ctx, "a card of "+tool, func() (bool, error) {
-		cards, err := c.s.Cards(ctx)
-		i := slices.IndexFunc(cards, func(x api.Approval) bool { return x.Tool == tool && x.Target == c.label })
-		if i >= 0 {
-			card = cards[i]
-		}
-		return i >= 0, err
-	})
 }
 
 // wrote are the writes that happened.

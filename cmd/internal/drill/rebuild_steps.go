@@ -273,7 +273,7 @@ func (c *rebuild) inFlight(ctx context.Context) error {
 	if _, err := c.call(ctx, "hold", args("in-flight")); err != nil {
 		return err
 	}
-	card, err := c.card(ctx, "hold")
+	card, err := c.s.Card(ctx, "hold", c.label)
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (c *rebuild) omitted(ctx context.Context) error {
 	if _, err := c.call(ctx, "publish", args("omitted")); err != nil {
 		return err
 	}
-	card, err := c.card(ctx, "publish")
+	card, err := c.s.Card(ctx, "publish", c.label)
 	if err != nil {
 		return err
 	}

@@ -150,11 +150,11 @@ func (s *Stage) Approve(ctx context.Context, c api.Approval) error {
 	return nil
 }
 
-// Card waits for the next card of a tool.
-func (s *Stage) Card(ctx context.Context, tool string) (card api.Approval, err error) {
+// Card waits for the next card of a tool, and of a target where one is named.
+func (s *Stage) Card(ctx context.Context, tool, target string) (card api.Approval, err error) {
 	return card, s.Until(ctx, "a card of "+tool, func() (bool, error) {
 		cards, err := s.Cards(ctx)
-		i := slices.IndexFunc(cards, func(c api.Approval) bool { return c.Tool == tool })
+		i := slices.IndexFunc(cards, func(c api.Approval) bool { return c.Tool == tool && (target == "" || c.Target == target) })
 		if i >= 0 {
 			card = cards[i]
 		}
