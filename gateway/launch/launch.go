@@ -28,10 +28,6 @@
 // can't be told has its reason in Unpinned, and says so before anybody approves.
 package launch
 
-import (
-	"sallyport/gateway/peer"
-)
-
 // Unpinned stands in place of a digest that can't be given; the reason is in
 // Record.Unpinned.
 const Unpinned = "unpinned"
@@ -82,20 +78,4 @@ type Artifact struct {
 type Variable struct {
 	Name string `json:"name"`
 	Hash string `json:"hash,omitzero"` // "hmac-sha256:…" under the Measurer's key; "" without one
-}
-
-// Plan says what argv would run in dir with env ("NAME=value"), before it is
-// executed. dir is absolute. Files that can't be read are reasons in Unpinned;
-// an error means that there is no command, or no program for it.
-//
-// It measures with a Measurer of its own: keep one for its memory and its key.
-func Plan(argv []string, dir string, env []string) (Record, error) {
-	return new(Measurer).Plan(argv, dir, env)
-}
-
-// Observe says what p runs now. From a launcher (a shell with -c, npx, …) it goes
-// down to the only child, which is the one that acts. peer.ErrGone and
-// peer.ErrReplaced if p does not stay the instance that was pinned.
-func Observe(p *peer.Process) (Record, error) {
-	return new(Measurer).Observe(p)
 }

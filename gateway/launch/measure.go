@@ -34,7 +34,8 @@ type marks struct {
 	tree     map[string]mark
 }
 
-// Plan is Plan with this Measurer's memory and key.
+// Plan says what argv would run in dir with env ("NAME=value"), before it is executed. dir is absolute. Files that can't be
+// read are reasons in Unpinned; an error means that there is no command, or no program for it.
 func (m *Measurer) Plan(argv []string, dir string, env []string) (Record, error) {
 	if !filepath.IsAbs(dir) || !isDir(dir) {
 		return Record{}, errors.New("plan launch: the working directory is no absolute path of a folder")

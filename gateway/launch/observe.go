@@ -8,7 +8,8 @@ import (
 	"sallyport/gateway/peer"
 )
 
-// Observe is Observe with this Measurer's memory and key.
+// Observe says what p runs now. From a launcher (a shell with -c, npx, …) it goes down to the only child, which is the one
+// that acts. peer.ErrGone and peer.ErrReplaced if p does not stay the instance that was pinned.
 func (m *Measurer) Observe(p *peer.Process) (Record, error) { return m.observed(p, workers) }
 
 // ObserveAlone is Observe for p itself, whatever it has started.

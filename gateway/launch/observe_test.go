@@ -228,7 +228,7 @@ func TestObserveReplacedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	a, err := Observe(p)
+	a, err := new(Measurer).Observe(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestObserveReplacedFile(t *testing.T) {
 	if got, err := a.Changed(); err != nil || !slices.Equal(got, []string{exe}) && !slices.Equal(got, []string{"server"}) {
 		t.Errorf("changed %q, %v", got, err)
 	}
-	again, err := Observe(p)
+	again, err := new(Measurer).Observe(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestObserveGone(t *testing.T) {
 	if err := x.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Observe(p); !errors.Is(err, peer.ErrGone) {
+	if r, err := new(Measurer).Observe(p); !errors.Is(err, peer.ErrGone) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -290,7 +290,7 @@ func TestObserveForeign(t *testing.T) {
 	if got, err := r.Changed(); err != nil || len(got) != 0 {
 		t.Errorf("changed %q, %v", got, err)
 	}
-	plan, err := Plan([]string{"sh", "server.sh"}, dir, []string{"PATH=/usr/bin:/bin"})
+	plan, err := new(Measurer).Plan([]string{"sh", "server.sh"}, dir, []string{"PATH=/usr/bin:/bin"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (w *world) link(path, to string) {
 
 func (w *world) plan(argv ...string) Record {
 	w.t.Helper()
-	r, err := Plan(argv, w.dir, w.env)
+	r, err := new(Measurer).Plan(argv, w.dir, w.env)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -254,12 +254,12 @@ func TestPlanRefuses(t *testing.T) {
 	w := newWorld(t, nil)
 	w.write("plain", "no program")
 	for _, argv := range [][]string{nil, {""}, {"nowhere"}, {"./plain"}, {"./none"}, {"."}, {"env", "nowhere"}, {"node\x00"}} {
-		if r, err := Plan(argv, w.dir, w.env); err == nil {
+		if r, err := new(Measurer).Plan(argv, w.dir, w.env); err == nil {
 			t.Errorf("%q: %+v", argv, r)
 		}
 	}
 	for _, dir := range []string{"", "relative", "/nowhere/at/all", w.dir + "/plain"} {
-		if _, err := Plan([]string{"node"}, dir, w.env); err == nil {
+		if _, err := new(Measurer).Plan([]string{"node"}, dir, w.env); err == nil {
 			t.Errorf("planned in %q", dir)
 		}
 	}
@@ -277,7 +277,7 @@ func TestPlanLoops(t *testing.T) {
 	}
 	w.link("node_modules/x", "../node_modules")
 	w.link("main", "main")
-	if _, err := Plan([]string{"./main"}, w.dir, w.env); err == nil {
+	if _, err := new(Measurer).Plan([]string{"./main"}, w.dir, w.env); err == nil {
 		t.Error("a link to itself is a program")
 	}
 }
@@ -348,7 +348,7 @@ func FuzzPlan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		argv := strings.Split(line, " ")
-		r, err := Plan(argv, w.dir, w.env)
+		r, err := new(Measurer).Plan(argv, w.dir, w.env)
 		if err != nil {
 			return
 		}
