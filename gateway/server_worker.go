@@ -16,9 +16,6 @@ import (
 // The worker rule: one epoch is one process that speaks. Before every forwarded call the processes that can read the pipe are
 // compared with those that could when the epoch was measured; another one is another epoch, whoever started it.
 
-// foreign is the cause of an epoch that the wrapper did not start: a process took the pipe over.
-const foreign = "foreign"
-
 // settled measures a server's running process again, once in its epoch.
 func (g *Gateway) settled(ctx context.Context, s *server, e *epoch) *api.Error {
 	r, in := s.run, e.inst
@@ -247,7 +244,7 @@ func (g *Gateway) attend(s *server) {
 	switch {
 	case over(in.child):
 		return // its end is told by itself
-	case !ended && !known && (in.cause != foreign || proc.Same() == nil):
+	case !ended && !known && (in.cause != api.CauseForeign || proc.Same() == nil):
 		return // nothing is forwarded before it was measured
 	}
 	readers, err := in.readersNow(s)
@@ -290,7 +287,7 @@ func (g *Gateway) replace(s *server, old *epoch, readers []peer.Reader) {
 		return // nobody speaks; the next look may find one
 	}
 	e := &epoch{id: newID("ep_"), run: r, proc: w, facts: w.Facts(), state: authz.IdentityPending, chain: chainOf(w),
-		inst: &instance{server: s, child: in.child, stdin: in.stdin, cause: foreign, over: make(chan struct{}), plan: rec,
+		inst: &instance{server: s, child: in.child, stdin: in.stdin, cause: api.CauseForeign, over: make(chan struct{}), plan: rec,
 			calls: map[string]*relayed{}, ended: map[string]time.Duration{}}}
 	if err := g.openInstance(context.WithoutCancel(g.life), s, e); err != nil {
 		g.complain("open epoch of a replaced worker", err)

@@ -129,6 +129,9 @@ const (
 	ServerDown            = "down"             // no child lives
 )
 
+// CauseForeign is the cause of an epoch that the wrapper did not start: a process took the pipe over.
+const CauseForeign = "foreign"
+
 // ServerState is where a server stands after what was said. Changed is what differs from the revision before, one change a
 // line; ContractChanged names tools whose contract differs or that are new: a call of one wants a new approval.
 type ServerState struct {

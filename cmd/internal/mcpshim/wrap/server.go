@@ -254,7 +254,7 @@ func (w *wrapper) pushed(p api.Push) {
 // replaced takes another process behind the same pipe: what the one before owed is lost, and the new one is greeted.
 func (w *wrapper) replaced(st api.ServerState) {
 	k := w.kid
-	if k == nil || k.epoch == st.ExecutionEpoch || st.Cause != "foreign" {
+	if k == nil || k.epoch == st.ExecutionEpoch || st.Cause != api.CauseForeign {
 		return
 	}
 	w.say("server replaced by another process: pid=%d epoch=%s, before epoch=%s", st.ProcessID, st.ExecutionEpoch, k.epoch)
