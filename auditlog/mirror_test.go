@@ -14,7 +14,7 @@ import (
 // wantMirrored waits until the mirror says it has all.
 func wantMirrored(t *testing.T, w *Writer) MirrorState {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		s := w.MirrorState()
 		if s.Err == "" && s.Seq == w.Head().Seq && s.Commits == w.Head().Commits {
@@ -29,7 +29,7 @@ func wantMirrored(t *testing.T, w *Writer) MirrorState {
 
 func wantMirrorError(t *testing.T, w *Writer) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for w.MirrorState().Err == "" {
 		if time.Now().After(deadline) {
 			t.Fatalf("mirror %+v", w.MirrorState())
@@ -177,7 +177,7 @@ func TestMirrorsCross(t *testing.T) {
 		t.Errorf("%d goroutines copy", n)
 	}
 	w.Close()
-	for deadline := time.Now().Add(20 * time.Second); copiers() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); copiers() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines copy a closed log", copiers())
 		}

@@ -232,7 +232,7 @@ func TestApplyLeavesTheMirror(t *testing.T) {
 		t.Fatal(got)
 	}
 	w := r.log.w.Load()
-	for deadline := time.Now().Add(20 * time.Second); w.MirrorState().At.IsZero(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.MirrorState().At.IsZero(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("mirror %+v", w.MirrorState())
 		}

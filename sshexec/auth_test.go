@@ -298,7 +298,7 @@ func TestJumpStalls(t *testing.T) {
 		b := newBed(t, sshtest.Options{Fault: fault}, sshexec.PoolOptions{DialTimeout: 300 * time.Millisecond})
 		via, auth := b.target, b.auth
 		b.target.Via, b.auth.Via = &via, &auth
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if _, err := b.pool.Dial(ctx, b.target, b.auth); dialReason(err) != "deadline" && dialReason(err) != "dial_failed" {
 			t.Errorf("%v: %v", fault, err)
 		}

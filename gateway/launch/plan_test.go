@@ -300,7 +300,7 @@ func TestPlanHostileArtifacts(t *testing.T) {
 		if r.Code.EntryDigest != Unpinned || !strings.Contains(strings.Join(r.Unpinned, ";"), want) {
 			t.Errorf("%s: %q, %q", name, r.Code.EntryDigest, r.Unpinned)
 		}
-		if d := time.Since(start); d > 10*time.Second {
+		if d := time.Since(start); d > time.Minute {
 			t.Errorf("%s took %v", name, d)
 		}
 	}

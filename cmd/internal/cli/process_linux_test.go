@@ -111,7 +111,7 @@ func (p *terminal) read() {
 // expect waits until the terminal shows text, n times.
 func (p *terminal) expect(text string, n int) {
 	p.t.Helper()
-	late := time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill(); p.slave.Close() })
+	late := time.AfterFunc(time.Minute, func() { p.cmd.Process.Kill(); p.slave.Close() })
 	defer late.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *terminal) answer(prompt string, n int, text string) {
 // end waits for sp and returns its exit status and all that was shown.
 func (p *terminal) end() (int, string) {
 	p.t.Helper()
-	late := time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { p.cmd.Process.Kill() })
 	defer late.Stop()
 	p.cmd.Wait()
 	if !p.echo() {
@@ -320,7 +320,7 @@ func TestMCPWithoutGateway(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	line, err := bufio.NewReader(out).ReadString('\n')

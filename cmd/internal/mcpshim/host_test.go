@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come. It is no measure of speed.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // rawHost speaks to a shim in bare lines over two pipes.
 type rawHost struct {
