@@ -47,6 +47,9 @@ func (g *Gateway) opRunIncident(r opRequest) (any, error) {
 		return nil, err
 	}
 	unknown = append(unknown, gaps...)
+	if gone := g.forgotten(row.Opened, now().Wall); gone != "" {
+		unknown = append(unknown, gone)
+	}
 	records := incident.Of(a.ID, slices.Values(items), "rows", now().Wall)
 	if len(records) == 0 {
 		records = []incident.Record{g.bare(a.ID, out.State)}

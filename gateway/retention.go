@@ -14,8 +14,8 @@ import (
 	"sallyport/vault"
 )
 
-// What is kept of actions, and for how long: results and files for a day, rows for thirty, unless the operator says
-// otherwise. The log keeps all for ever, and a write that nobody knows the end of keeps its row until it is resolved.
+// What is kept of actions and of what the log was told, and for how long: results and files for a day, rows for thirty,
+// unless the operator says otherwise. The log keeps all for ever, and a write that nobody knows the end of keeps its row until it is resolved.
 
 // retention are those times, in an apply file as TOML strings like "24h".
 type retention struct {
@@ -97,9 +97,27 @@ func (g *Gateway) sweep(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return err
 	}
-	err = g.db.Change(ctx, func(tx *store.Tx) error { return tx.Forget(t.Add(-results), t.Add(-rows)) })
+	err = g.db.Change(ctx, func(tx *store.Tx) error {
+		return errors.Join(tx.Forget(t.Add(-results), t.Add(-rows)), tx.ForgetTold(t.Add(-rows)))
+	})
 	g.acts.forget(t.Add(-results))
 	return errors.Join(err, sweepFiles(g.cfg.Home.Files(), t.Add(-min(files, results)))) // without its result's key a file is noise
+}
+
+// forgotten says that rows of a run which began at opened may be gone; "" if not. A locked vault hides what the operator said.
+func (g *Gateway) forgotten(opened, t time.Time) string {
+	var s settings
+	if snap := g.vault.Snapshot(); snap != nil {
+		var err error
+		if s, err = readSettings(snap); err != nil {
+			return ""
+		}
+	}
+	_, _, rows, err := s.Retention.times()
+	if from := t.Add(-rows); err == nil && !opened.IsZero() && opened.Before(from) {
+		return "rows from before " + from.UTC().Format(time.DateOnly) + " are let go: read the log with --identity"
+	}
+	return ""
 }
 
 // sweepFiles removes the files last written before t.

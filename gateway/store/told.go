@@ -65,3 +65,16 @@ func (d *DB) Told(ctx context.Context, run string) (rows []Told, cut bool, err e
 	slices.Reverse(rows)
 	return rows, len(rows) == maxTold, nil
 }
+
+// maxForgotten bounds how many events one transaction lets go of: it holds up whoever waits for the next one.
+const maxForgotten = 1 << 16
+
+// ForgetTold drops events that the log took before t, the next call those that were too many for this one. What is known of
+// a run with an unresolved action stays, to be resolved by.
+func (t *Tx) ForgetTold(before time.Time) error {
+	if _, err := t.many(`DELETE FROM told WHERE rowid IN (SELECT rowid FROM told INDEXED BY told_run WHERE at < ? AND
+		run NOT IN (SELECT run FROM actions WHERE unresolved = 1) LIMIT ?)`, stamp(before), maxForgotten); err != nil {
+		return fmt.Errorf("forget told: %w", err)
+	}
+	return nil
+}
