@@ -294,6 +294,7 @@ func (g *Gateway) replace(s *server, old *epoch, readers []peer.Reader) {
 		w.Close()
 		return
 	}
+	g.teller.Replaced() // no wrapper announced it
 	g.watch(w.Gone(), func() { g.attend(s) })
 	state := g.serverState(s)
 	s.push(api.Push{Kind: api.PushEpoch, Server: &state})

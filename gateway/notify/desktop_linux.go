@@ -11,7 +11,7 @@ import (
 )
 
 // desktop speaks to the session's notification service. One note stands for all that waits: a later one takes its place,
-// and it goes when nothing waits any more.
+// and it goes when nothing waits any more. A replacement has one of its own.
 type desktop struct {
 	shown uint32 // 0: none
 }
@@ -35,8 +35,9 @@ func sessionBus() (string, error) {
 	return a, nil
 }
 
-func (d *desktop) tell(ctx context.Context, waiting int) error {
-	if waiting == 0 && d.shown == 0 {
+func (d *desktop) tell(ctx context.Context, n note) error {
+	over := n == (note{})
+	if over && d.shown == 0 {
 		return nil
 	}
 	address, err := sessionBus()
@@ -49,13 +50,17 @@ func (d *desktop) tell(ctx context.Context, waiting int) error {
 	}
 	defer conn.Close()
 	to := conn.Object(service, object)
-	if waiting == 0 {
+	if over {
 		id := d.shown
 		d.shown = 0
 		return wrap(to.CallWithContext(ctx, service+".CloseNotification", 0, id).Err)
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "category": dbus.MakeVariant("im.received")}
-	return wrap(to.CallWithContext(ctx, service+".Notify", 0, title, d.shown, "", title, text(waiting), []string{}, hints, int32(-1)).Store(&d.shown))
+	show := &d.shown
+	if n.replaced > 0 {
+		show = new(uint32) // it stays until somebody has seen it, and takes no card's place
+	}
+	return wrap(to.CallWithContext(ctx, service+".Notify", 0, title, *show, "", title, n.text(), []string{}, hints, int32(-1)).Store(show))
 }
 
 func wrap(err error) error {

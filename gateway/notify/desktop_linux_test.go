@@ -63,7 +63,7 @@ func TestDesktop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	d := &desktop{}
-	if err := d.tell(ctx, 1); err == nil || !strings.Contains(err.Error(), "show notification") {
+	if err := d.tell(ctx, note{waiting: 1}); err == nil || !strings.Contains(err.Error(), "show notification") {
 		t.Errorf("without a service: %v", err)
 	}
 	conn, err := dbus.Connect(address)
@@ -79,16 +79,22 @@ func TestDesktop(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, n := range []int{1, 4} {
-		if err := d.tell(ctx, n); err != nil {
+		if err := d.tell(ctx, note{waiting: n}); err != nil {
 			t.Fatal(err)
 		}
 		got := <-s.shown
-		if replaces := []uint32{0, 7}[i]; got[0] != "Sallyport" || got[1] != replaces || got[2] != "Sallyport" || got[3] != text(n) || got[4] != 0 {
+		if replaces := []uint32{0, 7}[i]; got[0] != "Sallyport" || got[1] != replaces || got[2] != "Sallyport" || got[3] != (note{waiting: n}).text() || got[4] != 0 {
 			t.Errorf("%v", got)
 		}
 	}
+	if err := d.tell(ctx, note{replaced: 2}); err != nil { // beside what waits, not in its place
+		t.Fatal(err)
+	}
+	if got := <-s.shown; got[1] != uint32(0) || got[3] != (note{replaced: 2}).text() {
+		t.Errorf("%v", got)
+	}
 	for range 2 { // the second has nothing to take away
-		if err := d.tell(ctx, 0); err != nil {
+		if err := d.tell(ctx, note{waiting: 0}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +107,7 @@ func TestDesktop(t *testing.T) {
 func TestDesktopStartsNothing(t *testing.T) {
 	for _, a := range []string{"autolaunch:", "unixexec:path=/bin/true", "tcp:host=localhost,port=1", "unix:path=/x;unixexec:path=/bin/true", "unix:path=" + filepath.Join(t.TempDir(), "none")} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", a)
-		if err := (&desktop{}).tell(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "no session bus") {
+		if err := (&desktop{}).tell(t.Context(), note{waiting: 1}); err == nil || !strings.Contains(err.Error(), "no session bus") {
 			t.Errorf("%s: %v", a, err)
 		}
 	}

@@ -10,6 +10,6 @@ import (
 // desktop has no way here.
 type desktop struct{}
 
-func (*desktop) tell(context.Context, int) error {
+func (*desktop) tell(context.Context, note) error {
 	return errors.New("show notification: this system has no way to do it")
 }

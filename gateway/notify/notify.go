@@ -1,11 +1,12 @@
-// Package notify tells people that something waits for them, and nothing of what: how many cards, never a target, a
-// credential, an agent's word or a link that gives anything. Whoever reads a notification has learned that somebody works.
+// Package notify tells people that something waits for them, or that a supervised server's process was replaced unexpectedly,
+// and nothing of what: how many, never a target, a credential, a server's label, an agent's word or a link that gives
+// anything. Whoever reads a notification has learned that somebody works.
 //
 // It is off until a setting names ways to tell:
 //
 //	desktop          the session's notification service (org.freedesktop.Notifications 1.2; macOS: osascript)
 //	ntfy URL         a POST of the text to an ntfy topic (docs.ntfy.sh/publish)
-//	webhook URL      a POST of {"text":"…","waiting":N}
+//	webhook URL      a POST of {"text":"…","waiting":N}, or "replaced":N beside a waiting of 0
 //
 // URLs are https, or http on this machine.
 package notify
@@ -21,9 +22,15 @@ import (
 	"time"
 )
 
-// way is one way to tell. waiting is how many cards wait; 0: none any more. Only one call at a time.
+// way is one way to tell. Only one call at a time.
 type way interface {
-	tell(ctx context.Context, waiting int) error
+	tell(ctx context.Context, n note) error
+}
+
+// note is what is told. The zero value says that no card waits any more.
+type note struct {
+	waiting  int // cards
+	replaced int // servers' processes since the last such note: what waits is not told in the same one
 }
 
 const (
@@ -95,6 +102,7 @@ type Teller struct {
 	mu    sync.Mutex
 	ways  map[string]way
 	news  int // cards laid so far
+	swaps int // replacements so far
 	woken chan struct{}
 }
 
@@ -121,9 +129,14 @@ func (t *Teller) Set(all []string) {
 }
 
 // Laid says that another card waits. It never blocks.
-func (t *Teller) Laid() {
+func (t *Teller) Laid() { t.more(&t.news) }
+
+// Replaced says that a supervised server's process was replaced, and nobody had said that it would be. It never blocks.
+func (t *Teller) Replaced() { t.more(&t.swaps) }
+
+func (t *Teller) more(n *int) {
 	t.mu.Lock()
-	t.news++
+	*n++
 	t.mu.Unlock()
 	select {
 	case t.woken <- struct{}{}:
@@ -134,6 +147,7 @@ func (t *Teller) Laid() {
 // Run tells until ctx ends.
 func (t *Teller) Run(ctx context.Context) {
 	seen, told := 0, 0 // cards laid when last told; how many waited then
+	swapped := 0       // replacements told
 	failing := map[string]bool{}
 	for {
 		var again <-chan time.Time
@@ -147,27 +161,34 @@ func (t *Teller) Run(ctx context.Context) {
 		case <-again:
 		}
 		t.mu.Lock()
-		news := t.news
+		news, swaps := t.news, t.swaps
 		t.mu.Unlock()
-		n := t.waiting()
+		n, quiet := t.waiting(), true
+		if swaps > swapped {
+			t.tell(ctx, note{replaced: swaps - swapped}, failing)
+			swapped, quiet = swaps, false
+		}
 		switch {
 		case n > 0 && news > seen:
-			seen, told = news, n
-			t.tell(ctx, n, failing)
-			select { // further ones are told together
-			case <-ctx.Done():
-				return
-			case <-time.After(gap):
-			}
+			seen, told, quiet = news, n, false
+			t.tell(ctx, note{waiting: n}, failing)
 		case n == 0 && told > 0:
 			told = 0
-			t.tell(ctx, 0, failing)
+			t.tell(ctx, note{}, failing)
+		}
+		if quiet {
+			continue
+		}
+		select { // further ones are told together
+		case <-ctx.Done():
+			return
+		case <-time.After(gap):
 		}
 	}
 }
 
 // tell uses all ways at once.
-func (t *Teller) tell(ctx context.Context, n int, failing map[string]bool) {
+func (t *Teller) tell(ctx context.Context, n note, failing map[string]bool) {
 	t.mu.Lock()
 	ways := make(map[string]way, len(t.ways))
 	for s, w := range t.ways {
@@ -196,9 +217,14 @@ func (t *Teller) tell(ctx context.Context, n int, failing map[string]bool) {
 const title = "Sallyport"
 
 // text is all that is ever told.
-func text(n int) string {
-	if n == 1 {
+func (n note) text() string {
+	switch {
+	case n.replaced == 1:
+		return "A server's process was replaced unexpectedly. See `sp server ls`, or the console."
+	case n.replaced > 1:
+		return fmt.Sprintf("Servers' processes were replaced unexpectedly, %d times. See `sp server ls`, or the console.", n.replaced)
+	case n.waiting == 1:
 		return "An approval waits. See `sp approvals`, or the console."
 	}
-	return fmt.Sprintf("%d approvals wait. See `sp approvals`, or the console.", n)
+	return fmt.Sprintf("%d approvals wait. See `sp approvals`, or the console.", n.waiting)
 }

@@ -36,14 +36,14 @@ func TestCheck(t *testing.T) {
 // fake is a way that keeps what it is told.
 type fake struct {
 	mu   sync.Mutex
-	told []int
+	told []int // cards, or replacements as negative ones
 	err  error
 }
 
-func (f *fake) tell(_ context.Context, n int) error {
+func (f *fake) tell(_ context.Context, n note) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, n)
+	f.told = append(f.told, n.waiting-n.replaced)
 	return f.err
 }
 
@@ -93,6 +93,13 @@ func TestTeller(t *testing.T) {
 		x.Laid() // answered before it could be told
 		time.Sleep(time.Minute)
 		want("gone", 1, 5, 5, 0)
+		x.Replaced()
+		want("a replacement", 1, 5, 5, 0, -1)
+		x.Replaced()
+		time.Sleep(gap + time.Millisecond)
+		want("a second one, soon after", 1, 5, 5, 0, -1, -1)
+		time.Sleep(time.Hour)
+		want("no third", 1, 5, 5, 0, -1, -1)
 		f.mu.Lock()
 		f.err = errors.New("no")
 		f.mu.Unlock()
@@ -140,14 +147,14 @@ func TestPost(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	send := func(s string, n int) error {
+	send := func(s string, n note) error {
 		w, err := parse(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w.tell(t.Context(), n)
 	}
-	if err := send("webhook "+srv.URL+"/hook", 3); err != nil {
+	if err := send("webhook "+srv.URL+"/hook", note{waiting: 3}); err != nil {
 		t.Fatal(err)
 	}
 	g := <-seen
@@ -155,25 +162,31 @@ func TestPost(t *testing.T) {
 	if err := json.Unmarshal([]byte(g.body), &doc); err != nil || len(doc) != 2 || doc["waiting"] != 3.0 || !strings.HasPrefix(doc["text"].(string), "3 approvals wait") || g.kind != "application/json" {
 		t.Errorf("%+v", g)
 	}
-	if err := send("ntfy "+srv.URL+"/topic", 1); err != nil {
+	if err := send("webhook "+srv.URL+"/hook", note{replaced: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if g := <-seen; g.body != text(1) || g.title != "Sallyport" {
+	if g := <-seen; !strings.Contains(g.body, `"waiting":0,"replaced":1`) || !strings.Contains(g.body, "was replaced unexpectedly") {
 		t.Errorf("%+v", g)
 	}
-	if err := send("webhook "+srv.URL+"/moved", 1); err == nil || !strings.Contains(err.Error(), "307") {
+	if err := send("ntfy "+srv.URL+"/topic", note{waiting: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if g := <-seen; g.body != (note{waiting: 1}).text() || g.title != "Sallyport" {
+		t.Errorf("%+v", g)
+	}
+	if err := send("webhook "+srv.URL+"/moved", note{waiting: 1}); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("a redirect: %v", err)
 	}
 	<-seen
-	if err := send("ntfy "+srv.URL+"/busy", 1); err == nil || !strings.Contains(err.Error(), "429") {
+	if err := send("ntfy "+srv.URL+"/busy", note{waiting: 1}); err == nil || !strings.Contains(err.Error(), "429") {
 		t.Errorf("a refusal: %v", err)
 	}
 	<-seen
-	if err := send("webhook "+srv.URL+"/hook", 0); err != nil || len(seen) != 0 {
+	if err := send("webhook "+srv.URL+"/hook", note{waiting: 0}); err != nil || len(seen) != 0 {
 		t.Errorf("nothing waits: %v, %d posts", err, len(seen))
 	}
 	secret := "webhook http://127.0.0.1:1/secret-topic"
-	if err := send(secret, 1); err == nil || strings.Contains(err.Error(), "secret-topic") {
+	if err := send(secret, note{waiting: 1}); err == nil || strings.Contains(err.Error(), "secret-topic") {
 		t.Errorf("an error names the topic: %v", err)
 	}
 }

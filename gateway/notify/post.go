@@ -31,18 +31,19 @@ func newClient() *http.Client {
 	}
 }
 
-func (p *post) tell(ctx context.Context, waiting int) error {
-	if waiting == 0 {
+func (p *post) tell(ctx context.Context, n note) error {
+	if n == (note{}) {
 		return nil
 	}
-	body, kind := []byte(text(waiting)), "text/plain; charset=utf-8"
+	body, kind := []byte(n.text()), "text/plain; charset=utf-8"
 	if !p.ntfy {
 		kind = "application/json"
 		var err error
 		if body, err = json.Marshal(struct {
-			Text    string `json:"text"`
-			Waiting int    `json:"waiting"`
-		}{text(waiting), waiting}); err != nil {
+			Text     string `json:"text"`
+			Waiting  int    `json:"waiting"`
+			Replaced int    `json:"replaced,omitzero"`
+		}{n.text(), n.waiting, n.replaced}); err != nil {
 			return fmt.Errorf("encode notification: %w", err)
 		}
 	}
