@@ -21,6 +21,7 @@ import (
 	"sallyport/gateway/client"
 	"sallyport/gateway/home"
 	"sallyport/gateway/peer"
+	"sallyport/sshexec/sshtest"
 )
 
 const passphrase = "correct horse battery"
@@ -126,6 +127,25 @@ func (s *stand) op(path string, p *api.Proof, args any, v *client.Value, out any
 	if err := c.Do(s.t.Context(), path, p, args, v, out); err != nil {
 		s.t.Fatalf("%s: %v", path, err)
 	}
+}
+
+// addHost adds an SSH host, and the key that logs in there.
+func (s *stand) addHost(name string) {
+	s.t.Helper()
+	key, public, err := sshtest.GenerateKey("ed25519")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	h, err := sshtest.Start(s.t.Context(), sshtest.Options{User: "deploy", AuthorizedKey: public})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(h.Close)
+	v := client.Salt(key)
+	s.op(api.PathCredentialAdd, proof(), api.CredentialArgs{Name: "login", Kind: "ssh-key", ValueLength: v.Len(), ValueDigest: v.Digest()}, v, nil)
+	s.op(api.PathTargetAdd, proof(), api.HostArgs{Name: name, Address: h.Addr(), User: "deploy", Credential: "login",
+		HostKey: strings.Join(h.HostKeys(), "\n"), AllowNetwork: []string{"127.0.0.0/8"},
+		AllowArgv: [][]string{{"systemctl", "status", "*"}, {"journalctl", "--unit", "*", "--no-pager", "--lines", "200"}}}, nil, nil)
 }
 
 // url is what `sp console` prints.

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -42,10 +44,10 @@ func TestRevokeAndIncidentInBrowser(t *testing.T) {
 	}()
 	b.Reads("/poll")
 	b.Press("nav", "Runs")
-	b.Reads("console.test", "active")
+	b.Reads(filepath.Base(os.Args[0]), "active")
 	b.Gallery("runs")
 	b.Press("tr[data-run]", "Revoke")
-	b.Reads("calls had left before", "revoked")
+	b.Reads("had left before", "revoked")
 	select {
 	case last := <-flying:
 		if last != "run_revoked" && last != "cancelled" && last != "not_sent" {
@@ -148,6 +150,9 @@ func TestPagesInBrowser(t *testing.T) {
 	b.Reads("There is no SSH credential yet")
 	b.Gallery("host-add")
 	b.Press("dialog.wide", "Cancel")
+	b.Gallery("hosts-empty")
+	s.addHost("build")
+	b.Reads("deploy@127.0.0.1:", "systemctl")
 	b.Gallery("hosts")
 
 	b.Press("nav", "Log")

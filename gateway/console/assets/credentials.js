@@ -1,6 +1,6 @@
 // Credentials: what there is of each but its value, which never comes back from the vault.
 
-import { h, button, badge, head, empty, field, facts, notice, fault, keep } from './dom.js';
+import { h, button, badge, head, empty, field, facts, notice, fault, keep, many } from './dom.js';
 import { call, value as salted } from './net.js';
 import { form, text, area, choice, check, secret, lines, put, prove, remove } from './forms.js';
 
@@ -44,7 +44,7 @@ function one(main, c) {
         button('Rules', { 'data-key': 'rules-' + c.name, onclick: () => rules(c, again) }),
         button('Rotate', { 'data-key': 'rotate-' + c.name, onclick: () => rotate(c, again) }),
         button('Remove', { class: 'cut', 'data-key': 'remove-' + c.name, onclick: () => remove(`Remove ${c.name}`, 'Its value is gone for good, and every grant that names it ends.', 'credential/remove', c.name, (o) => {
-          notice('done', `Removed. ${o.grants.length} grants ended.`); again();
+          notice('done', `Removed. ${many(o.grants.length, 'grant')} ended.`); again();
         }) }))),
     facts([['May be used for', c.rules.map((r) => h('div', null, h('code', null, r)))], ['Asks a person', c.confirm === 'never' ? 'once for a grant' : c.confirm + ', on each use'],
       ['Answers are scrubbed', c.scrub === 'off' ? 'no' : 'yes', c.scrub === 'off' ? 'alarm' : '']]));
@@ -136,7 +136,7 @@ function rotate(c, again) {
     const out = await prove(`Rotate ${c.name}`, 'The old value is gone for good.', 'credential/rotate', args, v);
     if (!out) return false;
     value.clear();
-    notice('done', `${c.name} is rotated; ${out.grants.length} grants ended.`);
+    notice('done', `${c.name} is rotated; ${many(out.grants.length, 'grant')} ended.`);
     again();
     return true;
   });
@@ -168,7 +168,7 @@ async function rules(c, again) {
     }
     const out = await prove(`Change ${c.name}`, h('pre', null, lines(allow.value).join('\n')), 'credential/rebind', args);
     if (!out) return false;
-    notice('done', `${out.changes.length} settings changed; ${out.grants.length} grants ended.`);
+    notice('done', `${many(out.changes.length, 'setting')} changed; ${many(out.grants.length, 'grant')} ended.`);
     again();
     return true;
   });

@@ -99,10 +99,15 @@ export function ago(t) {
 
 export const short = (digest) => (digest ? digest.slice(0, 19) + '…' : 'unknown');
 
-// notice says something at the top of the page, to screen readers too. kind: done, fault.
+// many counts things: 1 call, 2 calls.
+export const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+// notice says something over the page's end, to screen readers too. kind: done, fault. What was done last stands alone;
+// faults stay.
 export function notice(kind, text) {
   const box = document.getElementById('notices');
   const n = h('div', { class: 'notice ' + kind }, h('p', null, text), button('Dismiss', { onclick: () => n.remove() }));
+  if (kind === 'done') box.querySelector('.done')?.remove();
   box.append(n);
   while (box.children.length > 4) box.firstChild.remove();
   if (kind === 'done') setTimeout(() => n.remove(), 12000);

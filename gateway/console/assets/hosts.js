@@ -1,6 +1,6 @@
 // Hosts: where SSH may go, by which pinned key, and which commands may run there.
 
-import { h, button, badge, head, empty, field, facts, notice, fault, keep } from './dom.js';
+import { h, button, badge, head, empty, field, facts, notice, fault, keep, many } from './dom.js';
 import { call } from './net.js';
 import { form, text, area, choice, check, lines, put, prove, remove } from './forms.js';
 
@@ -26,7 +26,7 @@ export async function refresh(main) {
   keep(box, all.length === 0 ? empty('No host yet', 'Add one with the SSH credential that logs in there, and the commands that may run.') : all.map((t) => h('article', { class: 'panel', 'aria-label': t.name },
     h('div', { class: 'head' }, h('div', null, h('h2', null, t.name), h('p', { class: 'line' }, h('code', null, `${t.user}@${t.address}`), t.jump ? ` through ${t.jump}` : '', ' ', badge(t.shell, 'info'))),
       h('div', { class: 'actions' }, button('Remove', { class: 'cut', 'data-key': 'remove-' + t.name, onclick: () => remove(`Remove ${t.name}`, 'Every grant for it ends.', 'target/remove', t.name, (o) => {
-        notice('done', `Removed. ${o.grants.length} grants ended.`); again();
+        notice('done', `Removed. ${many(o.grants.length, 'grant')} ended.`); again();
       }) }))),
     facts([['Credential', t.credential], ['Pinned keys', t.hostKeys.map((k) => h('div', null, h('code', null, k)))], ['May run', t.rules.map((r) => h('div', null, h('code', null, r)))]]))));
 }

@@ -1,6 +1,6 @@
 // Runs: who may act, by which process, and the two ways to end it.
 
-import { h, button, badge, id, head, empty, link, table, ago, known, notice, fault, keep } from './dom.js';
+import { h, button, badge, id, head, empty, link, table, ago, known, notice, fault, keep, many } from './dom.js';
 import { call } from './net.js';
 
 export const title = 'Runs';
@@ -81,7 +81,7 @@ export async function revoke(run, btn) {
   btn.disabled = true;
   try {
     const done = await call('run/revoke', { id: run });
-    notice('done', `Revoked. ${done.left.length === 0 ? 'Nothing was under way.' : `${done.left.length} calls had left before: they are classed in the run's activity.`}`);
+    notice('done', `Revoked. ${done.left.length === 0 ? 'Nothing was under way.' : `${many(done.left.length, 'call')} had left before: see the run's activity for their class.`}`);
     return done;
   } catch (e) {
     fault(e);

@@ -183,7 +183,8 @@ func (b *Tab) Screen(width, height int64, scheme string) {
 	}
 }
 
-// Gallery writes pictures of the whole page, wide and narrow, light and dark, if SALLYPORT_SHOTS names a folder.
+// Gallery writes pictures of the whole page, wide and narrow, light and dark, if SALLYPORT_SHOTS names a folder. Nothing may
+// stand out to the right.
 func (b *Tab) Gallery(name string) {
 	b.t.Helper()
 	dir := os.Getenv("SALLYPORT_SHOTS")
@@ -196,6 +197,9 @@ func (b *Tab) Gallery(name string) {
 			wide, high int64
 		}{{"wide", 1280, 900}, {"narrow", 390, 844}} {
 			b.Screen(form.wide, form.high, scheme)
+			if out := Eval[string](b, outside); out != "" {
+				b.t.Errorf("%s, %s: stands out to the right: %s", name, form.name, out)
+			}
 			png, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, name+"-"+form.name+"-"+scheme+".png"), png, 0o644)
@@ -207,6 +211,11 @@ func (b *Tab) Gallery(name string) {
 	}
 	b.Screen(1280, 900, "light")
 }
+
+// outside names the first thing that makes the page, or an open dialog, wider than it may be.
+const outside = `[document.documentElement, ...document.querySelectorAll('dialog[open]')].filter((x) => x.scrollWidth > x.clientWidth)
+	.map((x) => [...x.querySelectorAll('*')].find((y) => y.getBoundingClientRect().right > x.getBoundingClientRect().left + x.clientWidth + 1))
+	.map((y) => y ? y.tagName + '.' + y.className + ' ' + y.textContent.slice(0, 80) : 'unknown').join(', ')`
 
 // text is what the page reads, for a failure's message.
 func (b *Tab) text() string {
