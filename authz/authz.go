@@ -112,9 +112,12 @@ const (
 	Read
 	Write
 	Destructive
+	EffectAccess // nothing at the far end: it asks for a grant
 )
 
-func (e Effect) String() string { return word(int(e), "unknown", "read", "write", "destructive") }
+func (e Effect) String() string {
+	return word(int(e), "unknown", "read", "write", "destructive", "access")
+}
 
 // Confirm is a credential's mode: who must say yes to each use.
 type Confirm uint8
@@ -144,6 +147,9 @@ type Request struct {
 	Unresolved       bool   // a write of this digest has an unknown outcome, by whomever
 	UnresolvedEffect bool   // a write with the same credential, method and path has an unknown outcome
 	AuditDown        bool   // the log takes no intent
+
+	Access  []string // tools it asks to be given with the credential, and does nothing; nil: it is a call like any other
+	Reopens bool     // it was asked for while the run was denied, which may still ask
 }
 
 // GrantState is whether a grant still gives anything.

@@ -320,8 +320,9 @@ func TestForgottenFact(t *testing.T) {
 		"Caller.Suspended", // it is not
 		"Caller.Meant",     // the caller's own epoch
 		"Caller.Down", "Caller.Unstable", "Caller.Idle",
-		"Grants[0].Weak", // the caller is strong
-		"Load.AskLimit",  // nothing is asked
+		"Grants[0].Weak",                    // the caller is strong
+		"Load.AskLimit",                     // nothing is asked
+		"Request.Access", "Request.Reopens", // a call like any other
 	}
 	paths := map[string]bool{}
 	var walk func(path string, get func(*Facts) reflect.Value)

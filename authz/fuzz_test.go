@@ -63,6 +63,7 @@ func (c *chooser) facts() Facts {
 	f.Load.Asks, f.Load.AskLimit = choose(c, 0, 31, 32), choose(c, 32, 0)
 	f.Load.RateLimited = choose(c, false, false, true)
 	f.Now = choose(c, at(0), at(0), at(5), Instant{})
+	q.Access, q.Reopens = choose(c, nil, nil, []string{"http_request"}, []string{"http_request", "ssh_exec"}), choose(c, false, true)
 	return f
 }
 
@@ -98,7 +99,7 @@ func check(t *testing.T, f Facts) Decision {
 		return d
 	}
 	must(q.Fault == "" && f.Caller.Identified && f.Caller.Same && f.Caller.Run != "", "the caller is known")
-	must(f.Run == Pending || f.Run == Active, "the run is open")
+	must(f.Run == Pending || f.Run == Active || f.Run == Denied && len(q.Access) > 0 && q.Reopens, "the run is open, or asks to be")
 	must(f.Vault == VaultReady || f.Walk == WrapperWalk, "the vault is ready")
 	must(!f.Load.RateLimited && f.Load.InFlight < f.Load.RunLimit && f.Load.Total < f.Load.TotalLimit, "there is room")
 	if f.Walk == ControlWalk || f.Walk == WrapperWalk {
@@ -109,6 +110,16 @@ func check(t *testing.T, f Facts) Decision {
 	must(q.Bound && q.Unbound == "" && q.Tool != "" && q.Digest != "", "the request is bound")
 	must(!q.Unresolved || q.Effect == Read, "no such write is unresolved")
 	if d.Verdict == Ask {
+		return d
+	}
+	if len(q.Access) > 0 {
+		must(f.Run == Active && d.Approval == "", "what is given already is shown, and uses no approval")
+		for _, tool := range q.Access {
+			must(slices.ContainsFunc(f.Grants, func(g Grant) bool {
+				return g.State == GrantLive && g.ID != "" && g.Run == f.Caller.Run && g.Epoch == f.Caller.Epoch && slices.Contains(g.Tools, tool) &&
+					slices.Contains(g.Credentials, q.Credential) && g.Version == q.Version && g.Digest == "" && !(g.Counted && g.Uses < 1)
+			}), "a live grant gives each tool")
+		}
 		return d
 	}
 	must(!q.AuditDown && f.Run == Active, "the log is up and the run active")

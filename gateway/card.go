@@ -46,6 +46,9 @@ func (g *Gateway) newCard(who caller, p *plan, a *ask) (*card, error) {
 		Effect: p.authz.Effect.String(), Digest: p.authz.Digest, ExpiresAt: ends.Wall, Agent: agent(who.run.owner.facts),
 		Origin: g.origin(who), Gaps: p.gaps(), Offers: offers(g.targets(), p, c.weak()), Past: g.past.of(who, p), Reason: p.reason,
 	}
+	if p.access != nil {
+		c.shown.Access = p.access.tools
+	}
 	if p.relay != nil {
 		c.shown.Defaults = p.relay.defaults
 		c.shown.Server = g.shownServer(p.relay.server, p)

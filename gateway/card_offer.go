@@ -28,6 +28,12 @@ func offers(t *targets, p *plan, weak bool) []api.Offer {
 	case p.authz.AlwaysAsk:
 		all.Gives += "; a raw shell command still asks each time"
 	}
+	if p.access != nil {
+		if weak {
+			all.Accept = acceptWeak
+		}
+		return []api.Offer{all} // nothing waits that one use could be for
+	}
 	if !weak {
 		return []api.Offer{once, all}
 	}
@@ -44,6 +50,9 @@ func offers(t *targets, p *plan, weak bool) []api.Offer {
 
 // reach is all that the tool may do with the credential, not only this call.
 func (p *plan) reach(t *targets) string {
+	if p.access != nil {
+		return p.given(t)
+	}
 	if p.relay != nil {
 		return "every " + escape(p.tool, 256) + " of " + p.relay.server.label + ", as it is declared now, in this process of it alone"
 	}

@@ -41,12 +41,15 @@ func (g *Gateway) facts(who caller, same bool, p *plan, c *call, walk authz.Walk
 	}
 	if p != nil {
 		f.Request = p.authz
+		if p.access != nil {
+			f.Request.Reopens, f.Load.RateLimited = p.access.reopens, p.access.early
+		}
 		f.Request.Unresolved, f.Request.UnresolvedEffect = g.acts.blocked(p)
 		if s := g.vault.Snapshot(); p.authz.Bound && (s == nil || !p.current(s)) {
 			f.Request.Bound, f.Request.Unbound = false, authz.RuleMismatch // the credential or host changed since
 		}
 	}
-	f.Load = authz.Load{RunLimit: runLimit, TotalLimit: totalLimit, Total: g.acts.inFlight()}
+	f.Load.RunLimit, f.Load.TotalLimit, f.Load.Total = runLimit, totalLimit, g.acts.inFlight()
 	r := who.run
 	if r == nil {
 		f.Caller.Run = unopened

@@ -41,13 +41,13 @@ const (
 // life is the whole life of an action: docs/actions.md prints it, and no action of any test may stand anywhere else.
 var life = [...]stage{
 	asked: {api.Pending, "", "a caller's line: read, identified, bound to one plan", "nothing; a card that waits is an approval_requested",
-		[]int{called, denied}},
+		[]int{called, denied, confirmed}},
 	called: {api.Running, "", "the ladder, or the operator's yes: allowed, its use taken, held by the run's lock", "the INTENT, synced before the first byte leaves",
 		[]int{denied, notSent, confirmed, redirected, failedRemote, unconfirmed, accepted, watched, watchedUnknown}},
 	denied: {api.Done, "denied", "the ladder, the operator's no, a cancellation, or the caller's end before the intent; the gate or the address check after it",
 		"an authorization_denied note; after the intent a RESULT", nil},
 	notSent:      {api.Done, "not_sent", "the executor: no byte of the request left", inResult, nil},
-	confirmed:    {api.Done, "confirmed", "the executor: a final status line or an exit status came; or a watched job's end", inResult, nil},
+	confirmed:    {api.Done, "confirmed", "the executor: a final status line or an exit status came; or a watched job's end; of request_access the operator's yes", inResult + "; of request_access the approval and the grant", nil},
 	redirected:   {api.Done, "redirect_not_followed", "the executor: a 3xx came", inResult, nil},
 	failedRemote: {api.Done, "failed_remote", "the executor: an exit signal, or a protocol's answer that is no result", inResult, nil},
 	unconfirmed: {api.Done, "sent_unconfirmed", "the executor: it left and no result came, also by revoke, lock, cancellation or deadline; or the next start, for an intent that has none",

@@ -63,6 +63,8 @@ func (g *Gateway) takeCard(r opRequest, a api.ApproveArgs) (*card, error) {
 		return nil, api.Fail("invalid_request", "acceptWeak: the agent's identity is not weak")
 	case !a.AcceptWeak && c.weak() && c.plan.authz.Effect != authz.Read:
 		return nil, api.Fail("invalid_request", "the agent's identity is weak: what it writes needs acceptWeak beside the scope (--accept-weak), or deny the card")
+	case c.plan.access != nil && a.Scope != "run":
+		return nil, api.Fail("invalid_request", "scope: nothing waits that one use could be for; run, which --uses and --until narrow")
 	case !g.cards.take(c):
 		return nil, gone
 	}
@@ -142,6 +144,9 @@ func newGrant(c *card, a api.ApproveArgs, t authz.Instant, operator string) *gra
 	x := &grant{Grant: authz.Grant{ID: newID("gr_"), Run: c.epoch.run.id, Epoch: c.epoch.id, Tools: []string{p.tool},
 		Credentials: []string{p.authz.Credential}, State: authz.GrantLive, Version: p.authz.Version, Weak: a.AcceptWeak}}
 	expires := "agent-run-ends"
+	if p.access != nil {
+		x.Tools = p.access.tools
+	}
 	if a.Scope == "use" {
 		// The call waits for it now. One that has gone meanwhile leaves nothing behind for longer than its card.
 		x.Counted, x.Uses, x.Digest, x.Ends, expires = true, 1, p.authz.Digest, c.ends, "1 use"

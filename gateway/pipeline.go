@@ -41,6 +41,9 @@ func (g *Gateway) act(asking context.Context, who caller, q parsed, a api.Action
 		return g.deny(asking, who, p, a, authz.Decide(g.facts(who, who.same(), p, nil, authz.FullWalk)))
 	}
 	p.run = who.run.id
+	if p.access != nil {
+		return g.giveAccess(asking, who, p, a)
+	}
 	if p.key != "" {
 		if err := g.recallKeys(asking, who.run); err != nil {
 			g.complain("recall idempotency keys", err)

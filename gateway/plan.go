@@ -29,6 +29,7 @@ type parsed struct {
 	host   hostAsk
 	job    *jobAsk    // a request about a remote job; nil for every other
 	relay  *relayAsk  // a call of a supervised server's tool; nil for every other
+	access *accessAsk // a request for a grant, which does nothing; nil for every other
 	reason string     // the agent's own words, escaped
 	fault  *api.Error // rung 0
 }
@@ -64,6 +65,8 @@ func parseWith(r api.ActionRequest, blob func(ref string) ([]byte, *api.Error)) 
 		q.parseSSH(r.Args)
 	case r.Tool == api.ToolUpload, r.Tool == api.ToolDownload:
 		q.parseTransfer(r.Args, blob)
+	case r.Tool == api.ToolAccess:
+		q.parseAccess(r.Args)
 	default:
 		q.fault = api.Fail("unknown_tool", "")
 		q.tool = escape(r.Tool, 64)
@@ -122,6 +125,10 @@ func bind(q parsed, t *targets) *plan {
 		p.bindRelay()
 	case q.job != nil:
 		p.bindJob(t)
+	case q.access != nil:
+		asked := *q.access
+		p.access = &asked
+		p.bindAccess(t)
 	case p.onHost():
 		p.bindHost(t)
 	default:
@@ -220,6 +227,11 @@ func (p *plan) sum() [32]byte {
 	if p.relay != nil {
 		p.relay.sum(put)
 	}
+	if p.access != nil {
+		for _, tool := range p.access.tools {
+			put([]byte(tool))
+		}
+	}
 	if p.job != nil {
 		put([]byte(p.job.verb + " " + p.job.of.ID))
 	}
@@ -244,7 +256,7 @@ func (p *plan) gaps() []string {
 	case p.relay != nil:
 		return []string{"what the server does with the call only the server knows: if its process goes before it answers, nothing looks the call up or cancels it",
 			"its own calls with credentials are admitted while this call is in flight; which tool made them can't be told"}
-	case p.authz.Effect == authz.Read:
+	case p.authz.Effect == authz.Read, p.access != nil:
 		return nil
 	case p.tool == api.ToolSSH:
 		return []string{"a command that was started may go on when the connection is lost; nothing looks it up or cancels it there, as it would a job (job_start)"}

@@ -33,6 +33,7 @@ type run struct {
 	keys   map[string]keyUse // a caller's idempotency key -> what it was used for
 	recall []string          // runs of this owner whose keys of before this start are still only in rows
 	denied int               // cards the operator denied
+	plea   time.Duration     // when, while denied, it last asked for access, on the boot clock; 0: never
 	calls  int
 	roster roster // the processes of it
 	served served // the supervised servers of it

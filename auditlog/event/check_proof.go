@@ -29,6 +29,8 @@ type card struct {
 	Tool       string `json:"tool"`
 	Credential string `json:"credential"`
 	Digest     string `json:"digest"`
+
+	Access []string `json:"access"` // the tools it gives, where it asked for access
 }
 
 // args is the operator's request as it was signed.
@@ -91,9 +93,15 @@ func (a *approval) request(e ApprovalGranted) bool {
 
 // narrower tells in which way the approval gives less than g; "" if g is within it.
 func (a *approval) narrower(g *grant) string {
-	other := func(want string) func(string) bool { return func(s string) bool { return s != want } }
+	other := func(want ...string) func(string) bool {
+		return func(s string) bool { return !slices.Contains(want, s) }
+	}
+	tools := a.card.Access
+	if len(tools) == 0 {
+		tools = []string{a.card.Tool}
+	}
 	switch {
-	case slices.ContainsFunc(g.tools, other(a.card.Tool)):
+	case slices.ContainsFunc(g.tools, other(tools...)):
 		return "its card has another tool"
 	case slices.ContainsFunc(g.credentials, other(a.card.Credential)):
 		return "its card has another credential"

@@ -61,6 +61,8 @@ const (
 	ToolUpload   = "ssh_upload"   // args TransferArgs, result TransferResult
 	ToolDownload = "ssh_download" // args TransferArgs, result TransferResult
 	ToolGit      = "git"          // by MethodGit alone
+
+	ToolAccess = "request_access" // args AccessArgs, result Access; nothing is sent anywhere
 )
 
 // ActionRequest are the params of a call. WaitSeconds (0..WaitLimit) is how long to wait before answering "pending"; zero means WaitLimit.
@@ -162,6 +164,17 @@ type SSHArgs struct {
 	Shell          string   `json:"shell,omitempty"`
 	Stdin          string   `json:"stdin,omitempty"`
 	TimeoutSeconds int      `json:"timeoutSeconds,omitzero"`
+}
+
+// AccessArgs are request_access's args: a target as list_targets names it, and why, in the agent's own words.
+type AccessArgs struct {
+	Target string `json:"target"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Access is what request_access was given: a grant of this run and epoch.
+type Access struct {
+	Grant Grant `json:"grant"`
 }
 
 // TransferArgs are ssh_upload's and ssh_download's. Path is on the host, absolute. An upload's bytes are a Blob's; Mode is

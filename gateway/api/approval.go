@@ -24,7 +24,7 @@ type Approval struct {
 	Confirm        string    `json:"confirm,omitempty"` // never, click, passkey: who is asked inside a grant
 	Target         string    `json:"target"`
 	Summary        string    `json:"summary"` // the exact action
-	Effect         string    `json:"effect"`  // read, write, destructive
+	Effect         string    `json:"effect"`  // read, write, destructive; access: it asks for a grant and does nothing
 	Digest         string    `json:"digest"`
 	CardDigest     string    `json:"cardDigest"`
 	ExpiresAt      time.Time `json:"expiresAt"`
@@ -36,6 +36,7 @@ type Approval struct {
 	Reason         string    `json:"reason,omitempty"`   // the agent's words, which prove nothing
 	Server         *Server   `json:"server,omitempty"`   // of a supervised server's tool: the code that would act
 	Defaults       []Default `json:"defaults,omitempty"` // fields that the call leaves out, and what the server claims of them
+	Access         []string  `json:"access,omitempty"`   // of request_access: the tools that a yes gives with the credential
 }
 
 // Origin is what was observed of where a call comes from, besides its run's agent.

@@ -216,6 +216,15 @@ func (s *shim) download(ctx context.Context, args jsontext.Value) answer {
 	return s.actInto(ctx, api.ActionRequest{Tool: api.ToolDownload, Args: a.Rest, Reason: a.Why}, a.Out)
 }
 
+// access asks for a grant; its reason is an argument of it.
+func (s *shim) access(ctx context.Context, args jsontext.Value) answer {
+	var a api.AccessArgs
+	if json.Unmarshal(args, &a, json.RejectUnknownMembers(true)) != nil || a.Target == "" {
+		return refusal(api.Fail("invalid_request", "request_access takes target and reason, strings"))
+	}
+	return s.act(ctx, api.ActionRequest{Tool: api.ToolAccess, Args: args})
+}
+
 // act sends a call. What the door cannot tell may have been sent.
 func (s *shim) act(ctx context.Context, r api.ActionRequest) answer {
 	r.WaitSeconds = api.WaitLimit

@@ -83,6 +83,9 @@ func TestToolList(t *testing.T) {
 		checkSchema(t, tool.Name, tool.Schema)
 		reads := !slices.Contains([]string{api.ToolHTTP, api.ToolSSH, api.ToolJob, api.ToolUpload, api.ToolDownload, "action_cancel"}, tool.Name)
 		want := map[string]any{"readOnlyHint": reads, "idempotentHint": reads, "destructiveHint": !reads, "openWorldHint": !reads}
+		if tool.Name == api.ToolAccess { // it changes what this session may do, and nothing else
+			want = map[string]any{"readOnlyHint": false, "idempotentHint": false, "destructiveHint": false, "openWorldHint": false}
+		}
 		for k, v := range want {
 			if tool.Hints[k] != v {
 				t.Errorf("%s: %s = %v, want %v", tool.Name, k, tool.Hints[k], v)
@@ -90,7 +93,7 @@ func TestToolList(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"action_cancel", "action_status", "http_request", "job_start", "list_targets", "session_status", "ssh_download", "ssh_exec", "ssh_upload"}; !slices.Equal(names, want) {
+	if want := []string{"action_cancel", "action_status", "http_request", "job_start", "list_targets", "request_access", "session_status", "ssh_download", "ssh_exec", "ssh_upload"}; !slices.Equal(names, want) {
 		t.Errorf("tools %s", names)
 	}
 }
@@ -155,7 +158,7 @@ func TestSchemasMatchTheDoor(t *testing.T) {
 		tool string
 		args any
 		more []string // the shim takes these out
-	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile", "reason"}}, {api.ToolSSH, &api.SSHArgs{}, []string{"reason"}}, {api.ToolUpload, &api.TransferArgs{}, []string{"file", "reason"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile", "reason"}}, {"action_status", &api.StatusRequest{}, []string{"outputFile"}}, {"action_cancel", &api.CancelRequest{}, nil}} {
+	}{{api.ToolHTTP, &api.HTTPArgs{}, []string{"idempotencyKey", "bodyFile", "outputFile", "reason"}}, {api.ToolSSH, &api.SSHArgs{}, []string{"reason"}}, {api.ToolUpload, &api.TransferArgs{}, []string{"file", "reason"}}, {api.ToolDownload, &api.TransferArgs{}, []string{"outputFile", "reason"}}, {"action_status", &api.StatusRequest{}, []string{"outputFile"}}, {"action_cancel", &api.CancelRequest{}, nil}, {api.ToolAccess, &api.AccessArgs{}, nil}} {
 		var s struct {
 			Properties map[string]struct {
 				Type string `json:"type"`
@@ -201,6 +204,7 @@ func TestCallForwardsArguments(t *testing.T) {
 		{"http_request", `{}`, `{}`, ""},
 		{"http_request", `null`, `{}`, ""},
 		{"job_start", `{"reason":"to see","target":"h","argv":["a"]}`, `{"target":"h","argv":["a"]}`, ""},
+		{"request_access", `{"target":"h","reason":"to see"}`, `{"target":"h","reason":"to see"}`, ""},
 		{"ssh_exec", `{"target":"h","argv":["a","b c"],"idempotencyKey":"stays"}`, `{"target":"h","argv":["a","b c"],"idempotencyKey":"stays"}`, ""},
 	} {
 		h.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + c.tool + `","arguments":` + c.args + `}}`)
@@ -230,6 +234,7 @@ func TestRefusedArguments(t *testing.T) {
 		{"action_status", `{"action":"a","waitSeconds":-1}`}, {"action_status", `{"action":"a","waitSeconds":1.5}`}, {"action_status", `{"action":"a","cursor":1}`},
 		{"action_status", `{"action":"a","cursor":"text:-1"}`}, {"action_status", `{"action":"a","cursor":"text:x"}`}, {"action_status", `{"action":"a","outputFile":"/"}`}, {"ssh_exec", `{"target":"h","reason":7}`},
 		{"action_cancel", `{}`}, {"action_cancel", `{"action":7}`}, {"action_cancel", `{"action":"a","waitSeconds":1}`},
+		{"request_access", `{}`}, {"request_access", `{"target":7}`}, {"request_access", `{"target":"t","argv":["x"]}`},
 		{"list_targets", `{"x":1}`}, {"list_targets", `[]`}, {"session_status", `{"Action":"a"}`},
 	} {
 		h.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + c[0] + `","arguments":` + c[1] + `}}`)

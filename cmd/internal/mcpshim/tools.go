@@ -23,6 +23,7 @@ func runs() map[string]run {
 		api.ToolJob:      (*shim).job,
 		api.ToolUpload:   (*shim).upload,
 		api.ToolDownload: (*shim).download,
+		api.ToolAccess:   (*shim).access,
 		"action_status":  (*shim).status,
 		"action_cancel":  (*shim).cancel,
 		"session_status": (*shim).session,
