@@ -353,6 +353,13 @@ var wrongs = []struct {
 		s.grantOnce()
 		edit(s, func(e *GrantIssued) { e.ToolScope = []string{"http_request", "ssh_exec"} })
 	}},
+	{rule: grantBeyondYes, name: "a tool that its card did not give", wrong: func(s scene) {
+		s.approve(s.who, "b", "run", "agent-run-ends", giving(`"http_request"`))
+		edit(s, func(e *GrantIssued) { e.ToolScope = []string{"http_request", "ssh_exec"} })
+	}, right: func(s scene) {
+		s.approve(s.who, "b", "run", "agent-run-ends", giving(`"http_request","ssh_exec"`))
+		edit(s, func(e *GrantIssued) { e.ToolScope = []string{"http_request", "ssh_exec"} })
+	}},
 	{rule: grantBeyondYes, name: "credential", wrong: func(s scene) { s.grantOnce(); edit(s, func(e *GrantIssued) { e.CredentialScope = []string{"prod"} }) }},
 	{rule: grantBeyondYes, name: "one use", wrong: func(s scene) { s.grantOnce(); edit(s, func(e *GrantIssued) { e.ExpiresWhen = "agent-run-ends" }) }},
 	{rule: grantBeyondYes, name: "one use, by number", wrong: func(s scene) { s.grantOnce(); edit(s, func(e *GrantIssued) { e.ExpiresWhen = "2 uses" }) }},
@@ -409,4 +416,12 @@ func (s scene) misname(key, value string) {
 		e.Card = bytes.Replace(e.Card, []byte(`"`+key+`":"`+string(old)), []byte(`"`+key+`":"`+value), 1)
 		e.CardDigest = plan(string(e.Card))
 	})
+}
+
+// giving makes an approval's card one that asks for access to tools.
+func giving(tools string) func(*ApprovalGranted) {
+	return func(e *ApprovalGranted) {
+		e.Card = bytes.Replace(e.Card, []byte(`"cardDigest":""`), []byte(`"access":[`+tools+`],"cardDigest":""`), 1)
+		e.CardDigest = plan(string(e.Card))
+	}
 }

@@ -54,7 +54,7 @@ var Codes = []Code{
 	// Rung 2: the run.
 	{"run_revoked", 403, 1, NextAsk, "the operator revoked this run", "start a new agent run and ask for approval"},
 	{"run_orphaned", 403, 1, NextAsk, "the agent client of this run is gone", "start a new agent run"},
-	{"run_denied", 403, 1, NextAsk, "the operator denied this run twice", "ask the operator"},
+	{"run_denied", 403, 1, NextAsk, "the operator denied this run twice", "ask the operator, or ask once more with request_access: at most once a minute"},
 	{"run_ended", 403, 1, NextAsk, "this run has ended", "start a new agent run"},
 	// Rung 3: the vault.
 	{"vault_absent", 409, 4, NextAsk, "there is no vault yet", "the operator makes one with `sp init`"},

@@ -111,7 +111,7 @@ func TestProcessIgnoresDebugEnvironment(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("MCPGODEBUG=%s: %v; stderr: %s", v, err, stderr)
 		}
-		if n := strings.Count(string(got), `"readOnlyHint":false`); n != 6 {
+		if n := strings.Count(string(got), `"readOnlyHint":false`); n != 7 {
 			t.Errorf("MCPGODEBUG=%s: readOnlyHint false %d times in %s", v, n, got)
 		}
 		if !strings.Contains(stderr.String(), `MCPGODEBUG="" GODEBUG=""`) {
