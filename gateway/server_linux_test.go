@@ -155,7 +155,7 @@ func (w *wrapper0) spawn(dir string, argv ...string) child0 {
 	return child0{x, in}
 }
 
-var childEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
+var childEnv = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // what spawn looks programs up in
 
 // plan0 is what a wrapper says before exec.
 func plan0(dir string, argv ...string) api.ServerPlan {

@@ -111,11 +111,11 @@ func (g *Gateway) measureOnce(s *server, in *instance) (m measured, err error) {
 		m.record, err = g.servers.measurer.ObserveAlone(child)
 		return m, err
 	}
-	if m.worker != nil {
+	m.record, err = g.servers.measurer.Observe(child)
+	if m.worker != nil { // child as it is now
 		m.worker.Close()
 	}
-	m.worker = w
-	if m.record, err = g.servers.measurer.Observe(in.child); err == nil && m.record.ProcessID != w.Facts().PID {
+	if m.worker = w; err == nil && m.record.ProcessID != w.Facts().PID {
 		err = errRestless
 	}
 	return m, err
