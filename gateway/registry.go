@@ -126,11 +126,17 @@ func (g *Gateway) identify(ctx context.Context, p *peer.Process, open bool) (cal
 		e = g.book.at(p.Key())
 	}
 	if e != nil {
-		if e.proc.Same() == nil {
+		same := e.proc.Same()
+		if same == nil {
 			return caller{p, e.run, e}, nil
 		}
-		// The same process, another program: what was given to the old instance is void.
-		g.endEpoch(ctx, e, "peer_replaced", word{})
+		// The same process, another program: what was given to the old instance is void. One that ended right after it
+		// had spoken is none, and what it sent goes on.
+		why := string(authz.PeerReplaced)
+		if errors.Is(same, peer.ErrGone) {
+			why = processGone
+		}
+		g.endEpoch(ctx, e, why, word{})
 		g.book.forget(e)
 	}
 	chief, passed, err := p.Owner(g.cfg.Ours)
