@@ -217,7 +217,7 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 		script string
 		want   int // processes that carry the id, besides the command and its supervisor
 		as     sshexec.Job
-	}{ // the last two: below one limit it is still the job's, below both it may be
+	}{ // the last two: below one limit it is still the job's, below both it may be. By one alone: by more it may be another test's
 		"plain":   {last, 0, sshexec.Job{Proof: true}},
 		"deaf":    {`trap "" TERM; while :; do sleep 0.2; done; : last`, 0, sshexec.Job{Proof: true}},
 		"setsid":  {`setsid sh -c "trap : TERM; while :; do sleep 0.2; done" & ` + last, 1, sshexec.Job{Proof: true}},
@@ -227,7 +227,7 @@ func (b *jobBed) cancels(t *testing.T, sh string) {
 		"another": {hidden + folder + `jobs -p >p; read p <p; sed -i "s/^[0-9]*/$p/" me; ` + last, 1, sshexec.Job{Proof: true}},
 		"removed": {hidden + folder + `cd; rm -r ~/.local/state/sallyport/jobs/$SALLYPORT_JOB; ` + last, 1, sshexec.Job{Proof: true}},
 		"service": {`env -i INVOCATION_ID=x setsid sh -c "while :; do sleep 0.2; done; : SALLYPORT_JOB=$SALLYPORT_JOB" & ` + last, 1, sshexec.Job{Proof: true}},
-		"limited": {`ulimit -d 4000000; ` + hidden + last, 1, sshexec.Job{Proof: true}},
+		"limited": {`ulimit -d $(($(ulimit -d)-1)); ` + hidden + last, 1, sshexec.Job{Proof: true}},
 		"lowered": {`ulimit -d $(($(ulimit -d)-1)); ulimit -m $(($(ulimit -m)-1)); ` + hidden + last, 1, sshexec.Job{}},
 	} {
 		if !wrapper(sh) && name != "plain" {
