@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"time"
 
 	"sallyport/sshexec"
 	"sallyport/sshexec/sshtest"
@@ -64,9 +65,18 @@ func maskedSeed(t *testing.T, file []byte) []byte {
 	return seed
 }
 
-// While a pooled connection lives, the key that opened it is nowhere in memory but
-// in the caller's own (PEM) bytes.
+// While a pooled connection lives, the key that opened it is nowhere in memory but in the caller's own (PEM) bytes. The
+// collector scans what it interrupts conservatively, so chance may hold one key: what holds it on purpose holds each.
 func TestKeyIsLetGo(t *testing.T) {
+	for range 3 {
+		if keyIsLetGo(t) {
+			return
+		}
+	}
+	t.Error("waited in vain for a key to leave the memory, with three keys")
+}
+
+func keyIsLetGo(t *testing.T) bool {
 	b := newBed(t, sshtest.Options{}, sshexec.PoolOptions{})
 	seed := maskedSeed(t, b.auth.Secret)
 	k, err := sshexec.ParseKey(b.auth.Secret, nil)
@@ -89,11 +99,14 @@ func TestKeyIsLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.pool.Put(c)
-	// A conservatively scanned frame may hold it for a cycle; what the connection holds stays.
-	waitFor(t, "the key to leave the memory", func() bool { return !inHeap(t, seed) })
+	gone := false
+	for end := time.Now().Add(20 * time.Second); !gone && time.Now().Before(end); {
+		gone = !inHeap(t, seed)
+	}
 	m, cmd := b.match(t, "true")
 	if r := c.Run(t.Context(), cmd, m, nil, nil); r.Outcome != sshexec.Confirmed {
 		t.Errorf("the connection did not live: %+v", r)
 	}
 	_ = k
+	return gone
 }
