@@ -45,8 +45,23 @@ type digest struct {
 // what the files themselves say, so that sharing it changes no answer.
 var executables digests
 
+var errChanging = errors.New("hash executable: file changes while it is read")
+
+// looks is how often a file that changes while it is read is read again: a link made to it, or a new mode, changes its
+// ctime and nothing else.
+const looks = 8
+
 // of returns the digest of the open file f and the stamp it was taken under.
-func (d *digests) of(f *os.File) (string, stamp, error) {
+func (d *digests) of(f *os.File) (sum string, s stamp, err error) {
+	for range looks {
+		if sum, s, err = d.once(f); err != errChanging {
+			break
+		}
+	}
+	return sum, s, err
+}
+
+func (d *digests) once(f *os.File) (string, stamp, error) {
 	s, err := stampOf(f)
 	if err != nil {
 		return "", stamp{}, err
@@ -69,7 +84,7 @@ func (d *digests) of(f *os.File) (string, stamp, error) {
 		return "", stamp{}, err
 	}
 	if after != s {
-		return "", stamp{}, errors.New("hash executable: file changes while it is read")
+		return "", stamp{}, errChanging
 	}
 	sum := "sha256:" + hex.EncodeToString(h.Sum(nil))
 	if time.Since(time.Unix(0, s.ctime)) > settled {

@@ -3,6 +3,9 @@
 package peer
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,4 +61,34 @@ func mustOpen(t *testing.T, path string) *os.File {
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
+}
+
+// A link made to a file while it is hashed changes its ctime and not its bytes: it is read again.
+func TestDigestWhileLinked(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "program")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 32<<20), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	over := make(chan error, 1)
+	go func() { // twice while it is read once
+		var err error
+		for i := range 2 {
+			time.Sleep(3 * time.Millisecond)
+			err = errors.Join(err, os.Link(name, filepath.Join(dir, fmt.Sprint(i))))
+		}
+		over <- err
+	}()
+	var d digests
+	if _, _, err := d.of(f); err != nil {
+		t.Error(err)
+	}
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
 }
