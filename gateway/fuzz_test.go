@@ -45,7 +45,7 @@ func FuzzAgentLine(f *testing.F) {
 	in := bufio.NewReaderSize(c, api.FrameLimit)
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.IndexByte(line, '\n') >= 0 || len(line) > 1<<16 {
-			t.Skip()
+			t.Skip() // several lines, or one that takes long
 		}
 		c.SetDeadline(time.Now().Add(30 * time.Second))
 		if _, err := c.Write(append(bytes.Clone(line), '\n')); err != nil {

@@ -221,7 +221,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		c, err := sshexec.ParseCommand(sshexec.Input{Argv: []string{"printf", "%s/", a, b, "end"}})
 		if err != nil {
-			t.Skip()
+			t.Skip() // no command
 		}
 		for _, sh := range shells {
 			cmd := exec.Command(sh, "-c", c.Line())

@@ -97,8 +97,10 @@ type world struct {
 	told map[int]string // what each call's client was told: an outcome or a code; none: it was killed before
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, bin: build(t), dir: filepath.Join(t.TempDir(), "h"), far: newLedger(t), told: map[int]string{}}
+// bareWorld is a gateway with an empty vault, that the test's agent can reach.
+func bareWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, bin: build(t), dir: filepath.Join(t.TempDir(), "h"), told: map[int]string{}}
 	if err := os.Mkdir(w.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +118,13 @@ func newWorld(t *testing.T) *world {
 	w.init()
 	w.start()
 	t.Cleanup(w.kill)
+	return w
+}
+
+func newWorld(t *testing.T) *world {
+	far := newLedger(t) // it outlives the gateway
+	w := bareWorld(t)
+	w.far = far
 	key := []byte("tok-5f2b9c71e04d4a6b")
 	allow := func(addr string) []string { return []string{"--allow", "POST http://" + addr + "/**"} }
 	for name, addr := range map[string]string{"ledger": strings.TrimPrefix(w.far.web.URL, "http://"), "deaf": w.far.deaf, "empty": w.far.empty} {

@@ -21,7 +21,6 @@ import (
 	"sallyport/auditlog"
 	"sallyport/auditlog/event"
 	"sallyport/gateway/api"
-	"sallyport/gateway/home"
 )
 
 // host is an MCP host in a process of its own, "agent", that started the wrapper. This test speaks through it.
@@ -54,30 +53,6 @@ func (s *shared) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
-}
-
-// newSupervision is a gateway for supervised servers, with one upstream for their own calls.
-func newSupervision(t *testing.T) *world {
-	t.Helper()
-	w := &world{t: t, bin: build(t), dir: filepath.Join(t.TempDir(), "h"), told: map[int]string{}}
-	if err := os.Mkdir(w.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(w.bin, "agent")); err != nil { // TestMain knows it by its name
-		t.Fatal(err)
-	}
-	w.env = []string{"SALLYPORT_HOME=" + w.dir, "PATH=" + w.bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir}
-	if w.home, err = home.Find(func(k string) string { return map[string]string{home.EnvHome: w.dir}[k] }); err != nil {
-		t.Fatal(err)
-	}
-	w.init()
-	w.start()
-	t.Cleanup(w.kill)
-	return w
 }
 
 // lookPart finds a real program, or skips by its name; where all must be there it fails.

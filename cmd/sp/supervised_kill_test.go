@@ -28,7 +28,7 @@ func TestSupervisedKills(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("supervised servers are recognised through /proc")
 	}
-	w := newSupervision(t)
+	w := bareWorld(t)
 	moments := []string{"idle", "card", "before", "after"}
 	t.Run("processes", func(t *testing.T) {
 		for _, victim := range []string{"host", "wrapper", "server"} {

@@ -38,7 +38,7 @@ func TestTransparency(t *testing.T) {
 	for _, s := range published {
 		lookPart(t, strings.Replace(s.name, "server-", "mcp-server-", 1))
 	}
-	w := newSupervision(t)
+	w := bareWorld(t)
 	t.Run("all", func(t *testing.T) {
 		for _, s := range published {
 			t.Run(s.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("supervised servers are recognised through /proc")
 	}
-	w := newSupervision(t)
+	w := bareWorld(t)
 	t.Run("all", func(t *testing.T) {
 		for name, play := range map[string]func(*testing.T, *world){
 			"M11RebuildWithoutRestart": playRebuild, "M12RestartWithTheSameBytes": playRestart, "M13ContractGrows": playGrowth,
