@@ -44,7 +44,6 @@ func (c *session) ready() (*secretservice.SecretService, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		s.SetSessionOpenTimeout(Limit)
 		c.s = s
 	}
 	v, err := c.s.Obj(secretservice.DefaultCollection).GetProperty("org.freedesktop.Secret.Collection.Locked")
@@ -104,7 +103,7 @@ func (c *session) get(service, account string) ([]byte, error) {
 	if len(items) > 1 {
 		return nil, fmt.Errorf("%d items of one name", len(items))
 	}
-	o, err := s.OpenSession(secretservice.AuthenticationDHAES)
+	o, err := open(s)
 	if err != nil {
 		return nil, c.failed(err)
 	}
@@ -124,7 +123,7 @@ func (c *session) set(service, account string, secret []byte) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.OpenSession(secretservice.AuthenticationDHAES)
+	o, err := open(s)
 	if err != nil {
 		return c.failed(err)
 	}
