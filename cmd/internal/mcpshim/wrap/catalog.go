@@ -23,9 +23,9 @@ type listed struct {
 	cursor   string           // its next page's
 	due      bool             // a fetch will start when the debounce is over
 	fetching bool
-	fetched  bool // the gateway knows the tools of the current epoch
-	stale    bool // they changed while they were fetched
-	early    []message
+	fetched  bool      // the gateway knows the tools of the current epoch
+	stale    bool      // they changed while they were fetched
+	early    []message // calls that wait until the gateway knows them
 }
 
 // changed takes the server's word that its tools changed. The host hears of it when we know what changed.
@@ -175,21 +175,7 @@ func (w *wrapper) fetchEnded(k *child) {
 		w.fetch(k)
 		return
 	}
-	w.letGo()
-}
-
-// unfetched lets them go too where no server is left whose tools could be fetched.
-func (w *wrapper) unfetched() {
-	w.fetching, w.stale = false, false
-	w.letGo()
-}
-
-func (w *wrapper) letGo() {
-	early := w.early
-	w.early = nil
-	for _, m := range early {
-		w.take(m)
-	}
+	w.letGo(&w.early)
 }
 
 // hostListed passes an answer to the host's own tools/list on. Of the last page the gateway hears first: a call that follows
@@ -212,7 +198,7 @@ func (w *wrapper) hostListed(k *child, m, a message) {
 	}
 	link, pages, epoch := w.link, w.pages, k.epoch
 	if !whole || link == nil {
-		w.host.put(a.line)
+		w.reply(m, a.line)
 		return
 	}
 	w.pages, w.cursor = nil, ""
@@ -225,7 +211,7 @@ func (w *wrapper) hostListed(k *child, m, a message) {
 					w.fetched = true
 				}
 			}
-			w.host.put(a.line)
+			w.reply(m, a.line)
 		})
 	}()
 }

@@ -32,6 +32,13 @@ func (w *wrapper) end(reason string) {
 		return
 	}
 	w.ending = &ending{reason: reason}
+	for _, m := range w.waiting() { // it will not be sent any more
+		if m.method == "tools/call" {
+			w.reply(m, w.refusal(m.id, api.Fail("not_sent", "the session ended before anything of it was sent")))
+		} else {
+			w.reply(m, failure(m.id, codeEnding, "the session is ending"))
+		}
+	}
 	if !w.starting {
 		w.ending.begin(w)
 	}
@@ -50,19 +57,9 @@ func (e *ending) step(w *wrapper) bool {
 	return e.finished
 }
 
-// idle says that no answer is to be waited for.
+// idle says that no answer is to be waited for; a subscription has none.
 func (w *wrapper) idle() bool {
-	if len(w.calls) > 0 {
-		return false
-	}
-	if w.kid != nil {
-		for key := range w.kid.owed {
-			if !isOwn(key) {
-				return false
-			}
-		}
-	}
-	return true
+	return len(w.open) == len(w.listens)
 }
 
 func (e *ending) close(w *wrapper) {

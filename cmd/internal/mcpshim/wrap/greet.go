@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,14 +33,14 @@ func (w *wrapper) modern() bool { return w.asked == "server/discover" }
 // initialized passes the answer to initialize on.
 func (w *wrapper) initialized(m, a message) {
 	w.agree("initialize", m, a)
-	w.host.put(forceListChanged(a.line))
+	w.reply(m, forceListChanged(a.line))
 }
 
 // discovered passes the answer to server/discover on. There is no second half: the server may be asked at once.
 func (w *wrapper) discovered(m, a message) {
 	w.probe = false
 	w.agree("server/discover", m, a)
-	w.host.put(forceListChanged(a.line))
+	w.reply(m, forceListChanged(a.line))
 	if w.modern() && w.kid != nil {
 		w.subscribe(w.kid)
 		w.refetch(w.kid)
@@ -58,11 +57,11 @@ func (w *wrapper) agree(method string, m, a message) {
 func (w *wrapper) lostHandshake(m message) {
 	switch {
 	case m.method == "server/discover" && w.legacyOnly, !w.starting && m.method == "server/discover":
-		w.host.put(failure(m.id, jsonline.CodeMethod, "the server ended when it was asked for server/discover; send initialize"))
+		w.reply(m, failure(m.id, jsonline.CodeMethod, "the server ended when it was asked for server/discover; send initialize"))
 	case w.starting:
 		w.hold(m)
 	default:
-		w.host.put(failure(m.id, codeDown, w.down))
+		w.reply(m, failure(m.id, codeDown, w.down))
 	}
 }
 
@@ -141,12 +140,9 @@ func negotiated(result jsontext.Value) string {
 // reconnect ends the session: what was negotiated is not changed under a host's feet.
 func (w *wrapper) reconnect(err error) {
 	w.say("sp mcp: %v; connect again", err)
-	for _, m := range w.held {
-		if m.id != nil && m.method != "" {
-			w.host.put(failure(m.id, codeAgain, err.Error()+"; connect again"))
-		}
+	for _, m := range w.waiting() {
+		w.reply(m, failure(m.id, codeAgain, err.Error()+"; connect again"))
 	}
-	w.held = nil
 	w.end("eof")
 	w.ending.err = fmt.Errorf("replace server: %w", err)
 }
@@ -161,6 +157,3 @@ func (w *wrapper) ownID() jsontext.Value {
 
 // ownKey is the key of an own id: it has no escapes.
 func ownKey(id jsontext.Value) string { return "s" + string(id[1:len(id)-1]) }
-
-// isOwn tells whether a key is one of ours.
-func isOwn(key string) bool { return strings.HasPrefix(key, "s"+ownPrefix) }

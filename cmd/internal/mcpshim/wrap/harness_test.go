@@ -38,7 +38,8 @@ type fakeGateway struct {
 	ends    []string
 	waits   map[string]chan api.Action
 	links   []*fakeLink
-	closed  bool // nobody answers
+	closed  bool          // nobody answers
+	slow    chan struct{} // a start is told of once this is closed; nil: at once
 }
 
 type fakeLink struct {
@@ -71,6 +72,9 @@ func (l *fakeLink) Plan(_ context.Context, p api.ServerPlan) (api.ServerPlanned,
 }
 
 func (l *fakeLink) Started(_ context.Context, pid int) (api.ServerState, error) {
+	if l.g.slow != nil {
+		<-l.g.slow
+	}
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
 	l.g.epochs++

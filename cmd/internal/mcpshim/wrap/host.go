@@ -19,9 +19,23 @@ func (w *wrapper) fromHost(line []byte) {
 		w.host.put(failure(nil, jsonline.CodeParse, err.Error()))
 	case err != nil:
 		w.host.put(failure(nil, jsonline.CodeRequest, err.Error()))
+	case m.method == "notifications/cancelled" && w.cancelled(m):
+	case isRequest(m):
+		if w.isOpen(m.key) {
+			w.host.put(failure(nil, jsonline.CodeRequest, "a request with this id is still unanswered"))
+			return
+		}
+		w.open[m.key] = true
+		w.take(m)
 	default:
 		w.take(m)
 	}
+}
+
+// reply answers a request of the host's, which is open no longer.
+func (w *wrapper) reply(m message, line []byte) {
+	delete(w.open, m.key)
+	w.host.put(line)
 }
 
 // take passes one message of the host's on, holds it until a server is ready for it, or answers it.
@@ -38,8 +52,8 @@ func (w *wrapper) take(m message) {
 		w.hold(m)
 		w.launch("supervisor", nil)
 		return
-	case m.method != "tools/call":
-		w.host.put(failure(m.id, codeDown, w.down))
+	case m.method != "tools/call" || w.link == nil:
+		w.reply(m, failure(m.id, codeDown, w.down))
 		return
 	}
 	switch {
@@ -49,40 +63,28 @@ func (w *wrapper) take(m message) {
 		w.say("sp mcp: a tools/call without an id is no call: dropped")
 	case m.id == nil:
 		w.notify(m)
-	case w.isOpen(m.key):
-		w.host.put(failure(nil, jsonline.CodeRequest, "a request with this id is still unanswered"))
 	case m.method == "tools/call":
 		w.call(m)
 	case m.method == "subscriptions/listen":
 		w.listen(m)
 	case m.method == "server/discover" && w.legacyOnly:
-		w.host.put(failure(m.id, jsonline.CodeMethod, "this server ended when it was asked for server/discover; send initialize"))
+		w.reply(m, failure(m.id, jsonline.CodeMethod, "this server ended when it was asked for server/discover; send initialize"))
 	default:
 		w.forward(m)
 	}
 }
 
-// isOpen says that the host waits for an answer under this id.
+// isOpen says that an answer under this id may still come: the host waits for it, or the server has not given it.
 func (w *wrapper) isOpen(key string) bool {
-	_, listens := w.listens[key]
-	return w.calls[key] != nil || listens || w.kid != nil && w.kid.owed[key] != nil
-}
-
-// hold keeps a message until a server is ready.
-func (w *wrapper) hold(m message) {
-	if len(w.held) < heldLimit {
-		w.held = append(w.held, m)
-	} else if m.id != nil && m.method != "" {
-		w.host.put(failure(m.id, codeTooMany, "too many requests wait for the server to start"))
-	}
+	return w.open[key] || w.kid != nil && w.kid.owed[key] != nil
 }
 
 // forward gives a request other than tools/call to the server.
 func (w *wrapper) forward(m message) {
 	k := w.kid
-	r := &request{done: func(a message) { w.host.put(a.line) }}
+	r := &request{done: func(a message) { w.reply(m, a.line) }}
 	r.lost = func() {
-		w.host.put(failure(m.id, codeReplaced, "the server ended before it answered "+quote(m.method)+"; ask again"))
+		w.reply(m, failure(m.id, codeReplaced, "the server ended before it answered "+quote(m.method)+"; ask again"))
 	}
 	switch m.method {
 	case "initialize":
@@ -96,7 +98,7 @@ func (w *wrapper) forward(m message) {
 		r.done = func(a message) { w.hostListed(k, m, a) }
 	}
 	if !w.give(k, m.key, m.line, r) {
-		w.host.put(failure(m.id, codeTooMany, "the server does not take more requests"))
+		w.reply(m, failure(m.id, codeTooMany, "the server does not take more requests"))
 	}
 }
 
@@ -122,16 +124,6 @@ func (w *wrapper) answerToServer(m message) {
 // notify passes on a notification of the host's.
 func (w *wrapper) notify(m message) {
 	w.note(m)
-	if m.method == "notifications/cancelled" {
-		var p struct {
-			ID jsontext.Value `json:"requestId"`
-		}
-		if json.Unmarshal(m.params, &p) == nil {
-			if key, err := jsonline.IDKey(p.ID); err == nil && w.cancelled(key, m) {
-				return
-			}
-		}
-	}
 	w.kid.in.put(m.line)
 	if m.method == "notifications/initialized" {
 		w.refetch(w.kid)
@@ -145,24 +137,32 @@ func (w *wrapper) note(m message) {
 	}
 }
 
-// cancelled takes a cancellation that is not the server's business, or not only.
-func (w *wrapper) cancelled(key string, m message) (taken bool) {
-	if _, ok := w.listens[key]; ok {
-		delete(w.listens, key)
-		return true
+// cancelled takes a cancellation that is not the server's business, or not only: of what no server was given, none hears.
+func (w *wrapper) cancelled(m message) (taken bool) {
+	var p struct {
+		ID jsontext.Value `json:"requestId"`
 	}
-	r := w.calls[key]
-	if r == nil {
+	if json.Unmarshal(m.params, &p) != nil {
 		return false
 	}
-	delete(w.calls, key)
-	r.silent = true
-	if !r.sent {
-		return true // what the gateway forwards now will be reported as not sent
+	key, err := jsonline.IDKey(p.ID)
+	if err != nil {
+		return false
 	}
-	w.kid.in.put(m.line)
-	if o := w.kid.owed[key]; o != nil {
-		w.kid.owed[key] = &request{done: func(message) {}, lost: func() {}}
+	r, listens := w.calls[key], w.listens[key] != nil
+	if r == nil && !listens && !w.unhold(key) {
+		return false
+	}
+	delete(w.open, key)
+	delete(w.listens, key)
+	delete(w.calls, key)
+	if r == nil {
+		return true
+	}
+	r.silent = true // what the gateway forwards now will be reported as not sent
+	if k := w.kid; r.sent && k != nil && k == r.kid && k.owed[key] != nil {
+		k.in.put(m.line)
+		k.owed[key] = &request{done: func(message) {}, lost: func() {}}
 		w.report(r, api.ServerReport{Outcome: "sent_unconfirmed"})
 	}
 	return true

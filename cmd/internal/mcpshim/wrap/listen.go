@@ -24,7 +24,7 @@ func (w *wrapper) listen(m message) {
 		Want map[string]jsontext.Value `json:"notifications"`
 	}
 	if json.Unmarshal(m.params, &p) != nil || p.Want == nil {
-		w.host.put(failure(m.id, jsonline.CodeParams, "notifications is missing"))
+		w.reply(m, failure(m.id, jsonline.CodeParams, "notifications is missing"))
 		return
 	}
 	l := &listening{id: m.id, tools: string(p.Want["toolsListChanged"]) == "true"}

@@ -42,11 +42,11 @@ type relayEnd struct {
 // call asks the gateway for one tools/call.
 func (w *wrapper) call(m message) {
 	if w.link == nil {
-		w.host.put(w.refusal(m.id, api.Fail("gateway_unreachable", "")))
+		w.reply(m, w.refusal(m.id, api.Fail("gateway_unreachable", "")))
 		return
 	}
 	if w.fetching && !w.fetched { // the gateway does not know this epoch's tools yet; it will within moments
-		w.early = append(w.early, m)
+		w.wait(&w.early, m)
 		return
 	}
 	r := &relay{m: m, kid: w.kid, epoch: w.epoch}
@@ -167,17 +167,17 @@ func (w *wrapper) settleNow(r *relay) {
 	var e *api.Error
 	switch {
 	case r.end == nil: // two seconds after the child's death the gateway has not answered the report
-		w.host.put(w.unconfirmed(r, nil))
+		w.reply(r.m, w.unconfirmed(r, nil))
 	case r.end.err == nil && r.reply != nil && (r.end.act.Outcome == "confirmed" || r.end.act.Outcome == "failed_remote"):
-		w.host.put(r.reply)
+		w.reply(r.m, r.reply)
 	case r.end.err == nil && (r.died || r.end.act.Outcome == "sent_unconfirmed"):
-		w.host.put(w.unconfirmed(r, r.end.act.Error))
+		w.reply(r.m, w.unconfirmed(r, r.end.act.Error))
 	case errors.As(r.end.err, &e):
-		w.host.put(w.refusal(r.m.id, e))
+		w.reply(r.m, w.refusal(r.m.id, e))
 	case r.end.err != nil:
-		w.host.put(w.refusal(r.m.id, api.Fail("sent_unconfirmed", r.end.err.Error())))
+		w.reply(r.m, w.refusal(r.m.id, api.Fail("sent_unconfirmed", r.end.err.Error())))
 	default:
-		w.host.put(w.refusal(r.m.id, failureOf(r.end.act)))
+		w.reply(r.m, w.refusal(r.m.id, failureOf(r.end.act)))
 	}
 }
 

@@ -25,6 +25,7 @@ type supervised struct {
 	again    bool      // a request is reason enough to try a start
 	held     []message // what the host said meanwhile
 	down     string    // why none runs, for the host
+	stop     bool      // the operator wants none any more
 	epoch    string    // the last one that the gateway named
 	crashes  []time.Time
 	files    *watch // nil: nothing is watched
@@ -34,7 +35,7 @@ type supervised struct {
 
 // launch starts a server: the gateway measures, we execute, the gateway makes an epoch of it. before ends the one before.
 func (w *wrapper) launch(cause string, before func()) {
-	if w.starting || w.ending != nil {
+	if w.starting || w.stop || w.ending != nil {
 		return
 	}
 	if old := w.kid; old != nil { // it was the server of a gateway that is gone
@@ -98,8 +99,12 @@ func (w *wrapper) launched(k *child, link Link, st api.ServerState, err error) {
 		w.failed(k, err)
 		return
 	}
-	k.epoch, w.kid, w.down = st.ExecutionEpoch, k, ""
-	w.epoch = st.ExecutionEpoch
+	k.epoch, w.kid, w.epoch = st.ExecutionEpoch, k, st.ExecutionEpoch
+	if w.stop { // it was said while this was under way
+		w.halt()
+		return
+	}
+	w.down = ""
 	w.say("server started: pid=%d epoch=%s", k.pid(), k.epoch)
 	w.settleDead()
 	w.greet(k)
@@ -111,23 +116,21 @@ func (w *wrapper) failed(k *child, err error) {
 		go w.kin.terminate(k, w.cfg)
 	}
 	var e *api.Error
-	w.again = errors.As(err, &e) && (e.Code == "gateway_unreachable" || e.Code == "gateway_restarted")
+	w.again = !w.stop && errors.As(err, &e) && (e.Code == "gateway_unreachable" || e.Code == "gateway_restarted")
 	if !errors.As(err, &e) {
 		e = api.Fail("server_down", err.Error())
 	}
-	w.down = "the server was not started: " + e.Error()
+	if !w.stop {
+		w.down = "the server was not started: " + e.Error()
+	}
 	w.say("sp mcp: %s", w.down)
 	w.settleDead()
-	held := slices.Concat(w.early, w.held)
-	w.early, w.held, w.fetching = nil, nil, false
-	for _, m := range held {
-		switch {
-		case m.id == nil || m.method == "":
-			w.note(m)
-		case m.method == "tools/call":
-			w.host.put(w.refusal(m.id, e))
-		default:
-			w.host.put(failure(m.id, codeDown, w.down))
+	w.fetching = false
+	for _, m := range w.waiting() {
+		if m.method == "tools/call" {
+			w.reply(m, w.refusal(m.id, e))
+		} else {
+			w.reply(m, failure(m.id, codeDown, w.down))
 		}
 	}
 }
@@ -135,11 +138,7 @@ func (w *wrapper) failed(k *child, err error) {
 // ready lets through what waited.
 func (w *wrapper) ready(k *child) {
 	k.greeted = true
-	held := w.held
-	w.held = nil
-	for _, m := range held {
-		w.take(m)
-	}
+	w.letGo(&w.held)
 }
 
 // awaitEnd tells the loop that a child has ended, once its last lines are in.
@@ -192,7 +191,7 @@ func (w *wrapper) exited(k *child) {
 		w.say("sp mcp: %s", w.down)
 	}
 	w.lose(k)
-	w.unfetched()
+	w.letAllGo()
 }
 
 // lose gives up what a child still owes.
@@ -229,8 +228,10 @@ func (w *wrapper) unlinked(link Link) {
 	if w.link != link || w.ending != nil {
 		return
 	}
-	w.link, w.again = nil, true
-	w.say("sp mcp: the gateway has gone; the next call starts the server anew")
+	w.link, w.again = nil, !w.stop
+	if w.again {
+		w.say("sp mcp: the gateway has gone; the next call starts the server anew")
+	}
 }
 
 // pushed takes what the gateway says unasked.
@@ -270,13 +271,18 @@ func (w *wrapper) stopped(reason string) {
 	if reason == "" {
 		reason = "the operator revoked it"
 	}
-	w.down, w.again = "the server was stopped: "+reason, false
+	w.down, w.again, w.stop = "the server was stopped: "+reason, false, true
 	w.say("sp mcp: %s", w.down)
-	k, link := w.kid, w.link
-	if k == nil || link == nil || w.ending != nil {
-		return
+	if w.kid != nil && w.ending == nil {
+		w.halt()
 	}
+}
+
+// halt ends the running child for good.
+func (w *wrapper) halt() {
+	k, link := w.kid, w.link
 	w.abandon(k)
-	w.unfetched()
+	w.settleDead()
+	w.letAllGo()
 	go w.kin.end(w.ctx, k, link, w.cfg, "operator")
 }

@@ -79,11 +79,13 @@ func serve(role string) int {
 			}
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"s","version":"1"}}}`+"\n", m.ID)
 		case "tools/list":
-			if is("shy") {
+			if is("shy") || is("slow") {
 				for _, err := os.Stat(os.Getenv("GROWN")); err != nil; _, err = os.Stat(os.Getenv("GROWN")) {
 					time.Sleep(time.Millisecond)
 				}
-				return 4
+				if is("shy") {
+					return 4
+				}
 			}
 			tools := `{"name":"echo","inputSchema":{"type":"object"}}`
 			if _, err := os.Stat(os.Getenv("GROWN")); err == nil || extra {

@@ -51,8 +51,9 @@ type wrapper struct {
 	supervised
 	agreed
 	listed
-	calls   map[string]*relay     // tools/calls that the host waits for, by the key of its id
-	listens map[string]*listening // subscriptions, likewise
+	open    map[string]bool       // requests that the host waits for, by the key of its id
+	calls   map[string]*relay     // of those, the tools/calls that the gateway was asked about
+	listens map[string]*listening // and the subscriptions
 	ending  *ending               // nil: the session goes on
 }
 
@@ -61,7 +62,7 @@ func Run(ctx context.Context, cfg Config, h Host) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w := &wrapper{cfg: cfg, errs: h.Err, host: newQueue(), ctx: life, news: make(chan func()), over: make(chan struct{}),
-		calls: make(map[string]*relay)}
+		open: make(map[string]bool), calls: make(map[string]*relay)}
 	w.kin = newKin()
 	if cfg.Alone {
 		defer w.kin.inherit()()
