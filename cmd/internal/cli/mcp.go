@@ -36,7 +36,8 @@ func (a *app) mcp() *cobra.Command {
 		}
 		agent := client.Agent(h)
 		defer agent.Close()
-		return mcpshim.Run(cmd.Context(), in, out, agent)
+		said, in := mcpshim.Begun(in)
+		return mcpshim.Run(cmd.Context(), said, in, out, agent)
 	}
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/gateway/api"
 )
 
@@ -23,7 +24,7 @@ func connect(t *testing.T, d Door, o *mcp.ClientOptions) *mcp.ClientSession {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- Run(context.Background(), inR, outW, d) }()
+	go func() { done <- Run(context.Background(), first.Session{}, inR, outW, d) }()
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(context.Background(), &mcp.IOTransport{Reader: outR, Writer: inW}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,14 +129,14 @@ func checkSchema(t *testing.T, where string, s map[string]any) {
 	}
 }
 
-// embeddedTools is tools.json.
+// embeddedTools is first.Tools.
 func embeddedTools(t *testing.T) (list []struct {
 	Name   string         `json:"name"`
 	Schema jsontext.Value `json:"inputSchema"`
 	Rest   jsontext.Value `json:",embed"`
 }) {
 	t.Helper()
-	if err := jsonv2.Unmarshal(toolList, &list); err != nil {
+	if err := jsonv2.Unmarshal([]byte(first.Tools()), &list); err != nil {
 		t.Fatal(err)
 	}
 	return list

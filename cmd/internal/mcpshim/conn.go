@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/cmd/internal/mcpshim/jsonline"
 )
 
@@ -26,8 +27,9 @@ type conn struct {
 	in     *jsonline.Reader
 	out    io.Writer
 	calls  *calls
-	legacy *era // revisions with a handshake
-	modern *era // 2026-07-28, where each request says all
+	legacy *era          // revisions with a handshake
+	modern *era          // 2026-07-28, where each request says all
+	said   first.Session // legacy's, until it has begun
 	queue  chan []byte
 
 	gone    chan struct{} // the host has left: in ended or out broke
@@ -38,9 +40,9 @@ type conn struct {
 	close   func()        // closes closed; what is queued is still written
 }
 
-func newConn(in io.Reader, out io.Writer, server func(*conn) *mcp.Server) *conn {
+func newConn(said first.Session, in io.Reader, out io.Writer, server func(*conn) *mcp.Server) *conn {
 	c := &conn{
-		in: jsonline.NewReader(in), out: out, calls: newCalls(), queue: make(chan []byte, queueLength),
+		said: said, in: jsonline.NewReader(in), out: out, calls: newCalls(), queue: make(chan []byte, queueLength),
 		gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{}),
 	}
 	c.leave = sync.OnceFunc(func() { close(c.gone) })
@@ -98,9 +100,11 @@ func (c *conn) take(line []byte) *jsonline.Fault {
 	if f != nil {
 		return f
 	}
-	if answer, ok := e.embedded(m); ok {
-		c.calls.answer(k.number, func(id jsontext.Value) { c.send(jsonline.Wire{ID: id, Result: answer}) })
-		return nil
+	if !e.begun {
+		if _, result, ok := c.said.Answer(line); ok {
+			c.calls.answer(k.number, func(id jsontext.Value) { c.send(jsonline.Wire{ID: id, Result: result}) })
+			return nil
+		}
 	}
 	if e == c.modern && m.Method == methodListen {
 		c.listen(k, m)

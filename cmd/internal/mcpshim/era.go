@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/cmd/internal/mcpshim/jsonline"
 )
 
@@ -26,9 +27,7 @@ type era struct {
 	next   chan *jsonrpc.Request
 
 	// readLines's alone.
-	begun   bool
-	version string // agreed by an embedded handshake; "" before it
-	told    bool   // the host has said initialized
+	begun bool
 
 	mu      sync.Mutex
 	session *mcp.ServerSession
@@ -53,7 +52,7 @@ func (e *era) begin() error {
 	var err error
 	e.session, err = e.server().Connect(context.Background(), e, nil) // it ends by Read alone
 	e.mu.Unlock()
-	if err != nil || e.version == "" {
+	if err != nil || e != e.c.legacy || e.c.said.Version == "" {
 		return err
 	}
 	// Nothing of the host's is needed behind: what it is and can, the gateway does not ask.
@@ -62,8 +61,8 @@ func (e *era) begin() error {
 		return err
 	}
 	e.give(&jsonrpc.Request{ID: id, Method: "initialize", Params: fmt.Appendf(nil,
-		`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"host","version":"0"}}`, e.version)})
-	if e.told {
+		`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"host","version":"0"}}`, e.c.said.Version)})
+	if e.c.said.Told {
 		e.give(&jsonrpc.Request{Method: "notifications/initialized"})
 	}
 	return nil
@@ -85,7 +84,7 @@ func (e *era) ask(k *call, m jsonline.Message) *jsonline.Fault {
 
 // initialized passes the host's word on, now or when the session begins.
 func (e *era) initialized() {
-	e.told = true
+	e.c.said.Told = true
 	if e.begun {
 		e.give(&jsonrpc.Request{Method: "notifications/initialized"})
 	}
@@ -158,7 +157,7 @@ func modern(m jsonline.Message) bool {
 	if m.Method == "server/discover" {
 		return true
 	}
-	return metaOf(m.Params).Version >= statelessRevision
+	return metaOf(m.Params).Version >= first.Stateless
 }
 
 // meta is what a request of the modern era says of itself.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/gateway/api"
 )
 
@@ -33,7 +34,7 @@ func TestM02DiscoverThenInitialize(t *testing.T) {
 			Versions []string `json:"supportedVersions"`
 		}
 		r := h.hear()
-		if err := json.Unmarshal(r.Result, &res); err != nil || string(r.ID) != id || res.Type != "complete" || res.Versions[0] != statelessRevision || len(res.Versions) != 5 {
+		if err := json.Unmarshal(r.Result, &res); err != nil || string(r.ID) != id || res.Type != "complete" || res.Versions[0] != first.Stateless || len(res.Versions) != 5 {
 			t.Fatalf("discover: %+v", r)
 		}
 	}

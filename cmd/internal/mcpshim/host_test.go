@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"sallyport/cmd/internal/mcpshim/first"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
@@ -51,7 +53,7 @@ func startShim(t *testing.T, d Door) *rawHost {
 			h.lines <- line
 		}
 	}()
-	go func() { h.done <- Run(ctx, inR, outW, d) }()
+	go func() { h.done <- Run(ctx, first.Session{}, inR, outW, d) }()
 	t.Cleanup(func() {
 		stop()
 		inW.Close()

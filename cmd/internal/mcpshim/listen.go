@@ -4,10 +4,27 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/cmd/internal/mcpshim/jsonline"
 )
 
 const methodListen = "subscriptions/listen" // revision 2026-07-28
+
+// ended is the answer of a stream that is over.
+type (
+	ended struct {
+		Type string    `json:"resultType"`
+		Meta endedMeta `json:"_meta"`
+	}
+	endedMeta struct {
+		Subscription jsontext.Value `json:"io.modelcontextprotocol/subscriptionId"`
+		Server       implementation `json:"io.modelcontextprotocol/serverInfo"`
+	}
+	implementation struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+)
 
 // listen opens a stream of notifications. It is served here because what goes out on it bears the host's id, which the
 // SDK does not know. This server's list never changes, so nothing follows the acknowledgement; the stream is open until
@@ -24,7 +41,7 @@ func (c *conn) listen(k *call, m jsonline.Message) {
 		}
 		c.calls.answer(k.number, func(id jsontext.Value) { w.ID = id; c.send(w) })
 	}
-	if said := metaOf(m.Params); said.Version != statelessRevision || said.Capabilities.Kind() != '{' {
+	if said := metaOf(m.Params); said.Version != first.Stateless || said.Capabilities.Kind() != '{' {
 		k.era.ask(k, m) // it says which of them is wrong
 		return
 	}
@@ -57,8 +74,6 @@ func (c *conn) listen(k *call, m jsonline.Message) {
 	}
 	c.send(jsonline.Wire{Method: "notifications/subscriptions/acknowledged", Params: acknowledged})
 	if !p.Wanted.Tools { // nothing to listen for
-		done := complete()
-		done.Meta.Subscription = m.ID
-		answer(done, nil)
+		answer(ended{"complete", endedMeta{m.ID, implementation{first.Name, first.Version()}}}, nil)
 	}
 }

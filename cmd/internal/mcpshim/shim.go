@@ -3,7 +3,7 @@
 // It speaks the revisions with a handshake (2024-11-05 to 2025-11-25) and the one without (2026-07-28), both in one
 // process and side by side. Lines are read, checked and written here (jsonline); behind them stands the SDK's server with
 // a session for each era, which knows requests by numbers of our own, so that an id goes back to the host as the bytes
-// that came. The first answers of a session come from embedded bytes; the door is first used by a tools/call.
+// that came. The first answers of a session are known beforehand (first); the door is first used by a tools/call.
 //
 // Protocol errors are for protocol faults. What a call came to, refusals too, is a tool result with the gateway's document
 // as structuredContent. The shim keeps nothing: it may be killed at any moment, and what was sent goes on in the gateway.
@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	_ "sallyport/cmd/internal/mcpshim/calmenv"
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/gateway/api"
 )
 
@@ -43,9 +44,11 @@ const (
 // Run serves one host until in ends, out can no longer be written, or ctx ends. Then it reads no further line, gives the
 // calls in flight drainGrace to be answered, ends the context of the others, closes d, and returns nil within drainLimit.
 // Run owns in, out and d: it closes what can be closed.
-func Run(ctx context.Context, in io.Reader, out io.Writer, d Door) error {
+//
+// said is what was said to the host before, on the same streams.
+func Run(ctx context.Context, said first.Session, in io.Reader, out io.Writer, d Door) error {
 	over := make(chan struct{})
-	c := newConn(in, out, func(c *conn) *mcp.Server { return newServer(&shim{door: d, conn: c, over: over}) })
+	c := newConn(said, in, out, func(c *conn) *mcp.Server { return newServer(&shim{door: d, conn: c, over: over}) })
 	go c.readLines()
 	go c.writeLines()
 	select {

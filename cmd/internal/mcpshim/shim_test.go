@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/gateway/api"
 )
 
@@ -328,7 +329,7 @@ func TestOutputUnread(t *testing.T) {
 	done := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	go func() { done <- Run(ctx, inR, outW, d) }()
+	go func() { done <- Run(ctx, first.Session{}, inR, outW, d) }()
 	stuck := make(chan struct{})
 	go func() {
 		defer close(stuck)

@@ -1,12 +1,15 @@
 package mcpshim
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 
 	"golang.org/x/sys/unix"
+
+	"sallyport/cmd/internal/mcpshim/first"
 )
 
 // TakeStdio takes the protocol's two streams for the caller alone. File descriptor 1 then is stderr: whatever prints to
@@ -25,4 +28,13 @@ func TakeStdio() (in io.ReadCloser, out io.WriteCloser, err error) {
 		return nil, nil, fmt.Errorf("point standard output at standard error: %w", err)
 	}
 	return os.Stdin, os.NewFile(uintptr(fd), "mcp output"), nil
+}
+
+// Begun returns what was said on the process's own streams before main, and in from where that ended.
+func Begun(in io.ReadCloser) (first.Session, io.ReadCloser) {
+	said, rest := first.Begun()
+	return said, struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(rest), in), in}
 }

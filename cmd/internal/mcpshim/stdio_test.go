@@ -33,7 +33,8 @@ func child() int {
 	case "env":
 		fmt.Fprintf(os.Stderr, "MCPGODEBUG=%q GODEBUG=%q\n", os.Getenv("MCPGODEBUG"), os.Getenv("GODEBUG"))
 	}
-	if err := Run(context.Background(), in, out, cannedDoor()); err != nil {
+	said, in := Begun(in)
+	if err := Run(context.Background(), said, in, out, cannedDoor()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

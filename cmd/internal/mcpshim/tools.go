@@ -8,13 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"sallyport/cmd/internal/mcpshim/first"
 	"sallyport/gateway/api"
 )
 
 // run carries out a tool's call. It never fails: what went wrong is an answer.
 type run func(s *shim, ctx context.Context, args jsontext.Value) answer
 
-// runs has one for each entry of tools.json.
+// runs has one for each of first.Tools.
 func runs() map[string]run {
 	return map[string]run{
 		"list_targets":   (*shim).targets,
@@ -33,23 +34,22 @@ func runs() map[string]run {
 // newServer builds the SDK's server over the embedded list. A list that cannot be read is a bug that no session survives;
 // a test reads it.
 func newServer(s *shim) *mcp.Server {
-	me := itself()
-	server := mcp.NewServer(&mcp.Implementation{Name: me.Name, Version: me.Version}, &mcp.ServerOptions{
-		Instructions: instructions, SupportedProtocolVersions: append([]string{statelessRevision}, legacyRevisions...),
+	server := mcp.NewServer(&mcp.Implementation{Name: first.Name, Version: first.Version()}, &mcp.ServerOptions{
+		Instructions: first.Instructions, SupportedProtocolVersions: append([]string{first.Stateless}, first.Legacy()...),
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	var list []struct {
 		mcp.Tool
 		Schema json.RawMessage `json:"inputSchema"`
 	}
-	if err := json.Unmarshal(toolList, &list); err != nil {
-		panic(fmt.Sprintf("read tools.json: %v", err))
+	if err := json.Unmarshal([]byte(first.Tools()), &list); err != nil {
+		panic(fmt.Sprintf("read the list of tools: %v", err))
 	}
 	all := runs()
 	for _, t := range list {
 		does, ok := all[t.Name]
 		if !ok {
-			panic("tools.json: no tool " + t.Name)
+			panic("no tool " + t.Name)
 		}
 		t.InputSchema = t.Schema
 		server.AddTool(&t.Tool, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

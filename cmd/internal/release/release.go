@@ -4,10 +4,9 @@ package release
 import (
 	"runtime"
 	"runtime/debug"
-)
 
-// version is set by the linker for a release (-X sallyport/cmd/internal/release.version=1.2.3).
-var version string
+	"sallyport/cmd/internal/release/stamp"
+)
 
 // Unreleased is what a build calls itself that nobody numbered.
 const Unreleased = "dev"
@@ -28,7 +27,7 @@ func This() Build {
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	return from(version, info)
+	return from(stamp.Version, info)
 }
 
 func from(version string, info *debug.BuildInfo) Build {

@@ -40,6 +40,13 @@ func (w *wrapper) reply(m message, line []byte) {
 
 // take passes one message of the host's on, holds it until a server is ready for it, or answers it.
 func (w *wrapper) take(m message) {
+	if link := w.link; link != nil { // a host that was just answered so may be faster than the loss's own word
+		select {
+		case <-link.Done():
+			w.unlinked(link)
+		default:
+		}
+	}
 	switch {
 	case w.kid != nil && w.kid.greeted && !(m.method == "tools/call" && w.link == nil):
 	case w.starting || w.kid != nil && !w.kid.greeted:

@@ -1,4 +1,8 @@
-[
+package first
+
+// tools is the array of tools/list. Schemas keep to the subset that every host takes: object, properties, one type each,
+// items, enum, required, description. The gateway checks the arguments.
+const tools = `[
  {
   "name": "action_cancel",
   "title": "Cancel action",
@@ -344,4 +348,20 @@
    "openWorldHint": true
   }
  }
-]
+]`
+
+// Tools is the array of tools/list in one line: no string of JSON holds a line break.
+func Tools() string {
+	b := make([]byte, 0, len(tools))
+	blank := false
+	for i := range len(tools) {
+		switch c := tools[i]; {
+		case c == '\n':
+			blank = true
+		case c != ' ' || !blank:
+			blank = false
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
