@@ -100,6 +100,10 @@ func (c *conn) take(line []byte) *jsonline.Fault {
 	if f != nil {
 		return f
 	}
+	if wrong := e.refused(m); wrong != nil {
+		c.calls.answer(k.number, func(id jsontext.Value) { c.send(jsonline.Wire{ID: id, Error: wrong}) })
+		return nil
+	}
 	if !e.begun {
 		if _, result, ok := c.said.Answer(line); ok {
 			c.calls.answer(k.number, func(id jsontext.Value) { c.send(jsonline.Wire{ID: id, Result: result}) })

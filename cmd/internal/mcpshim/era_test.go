@@ -126,7 +126,8 @@ func TestStatelessRefusals(t *testing.T) {
 		code           int64
 	}{
 		{"tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`, -32602},
-		{"server/discover", `{}`, -32601},
+		{"server/discover", `{}`, -32602},
+		{"server/discover", `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}`, -32602},
 		{"server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01","io.modelcontextprotocol/clientCapabilities":{}}}`, -32022},
 		{"initialize", `{` + said + `,"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`, -32601},
 		{"ping", `{` + said + `}`, -32601},
@@ -138,6 +139,20 @@ func TestStatelessRefusals(t *testing.T) {
 		h.say(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":` + c.params + `}`)
 		if r := h.hear(); r.Error == nil || r.Error.Code != c.code || string(r.ID) != "1" {
 			t.Errorf("%s %s: %+v", c.method, c.params, r)
+		}
+	}
+}
+
+// A server of tools alone has no other lists, in either era: not even empty ones.
+func TestUndeclaredMethods(t *testing.T) {
+	h := startShim(t, &fakeDoor{})
+	h.handshake()
+	for _, method := range []string{"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/subscribe", "completion/complete", "logging/setLevel"} {
+		for _, params := range []string{`{}`, `{` + said + `}`} {
+			h.say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)
+			if r := h.hear(); r.Error == nil || r.Error.Code != -32601 || string(r.ID) != "1" {
+				t.Errorf("%s %s: %+v", method, params, r)
+			}
 		}
 	}
 }
