@@ -49,7 +49,7 @@ func TestWritersShareSyncs(t *testing.T) {
 	d.syncs, d.gate = 0, make(chan struct{})
 	seqs := make([]uint64, callers)
 	var all sync.WaitGroup
-	for i := range callers {
+	call := func(i int) {
 		all.Go(func() {
 			seq, err := w.Append(context.Background(), note1(fmt.Sprint("a", i)), note1(fmt.Sprint("b", i)))
 			if err != nil {
@@ -58,23 +58,29 @@ func TestWritersShareSyncs(t *testing.T) {
 			seqs[i] = seq
 		})
 	}
-	// One group waits in its sync; wait until every other call has queued.
-	written := func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.syncs == 1 }
-	deadline := time.Now().Add(20 * time.Second)
-	for first := 0; ; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d calls in flight", w.flying.Load())
-		}
-		if first == 0 && written() {
-			first = 1
-		}
-		if first == 1 && w.flying.Load() == callers {
-			break
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
+			if time.Now().After(deadline) {
+				close(d.gate)
+				t.Fatalf("%s: %d calls in flight", what, w.flying.Load())
+			}
 		}
 	}
+	// The first waits in its sync until every other has queued: inside Append is not enough, it may not have joined yet.
+	call(0)
+	wait("the first sync", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.syncs == 1 })
+	for i := range callers - 1 {
+		call(i + 1)
+	}
+	wait("the queue", func() bool {
+		w.queue.mu.Lock()
+		defer w.queue.mu.Unlock()
+		return w.queue.pending != nil && len(w.queue.pending.calls) == callers-1
+	})
 	close(d.gate)
 	all.Wait()
-	if d.syncs > 3 {
+	if d.syncs != 2 {
 		t.Fatalf("%d syncs for %d calls", d.syncs, callers)
 	}
 	got := readAll(t, os.DirFS(filepath.Join(dir, segmentsFolder)), readPub(t, dir), testKeys().reader)

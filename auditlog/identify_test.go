@@ -98,7 +98,7 @@ func TestCountersignWithoutAnAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, w, note1("a"))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for verifyDir(t, dir, VerifyOptions{Live: func() bool { return true }}).Weak.Commits > 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody countersigned")

@@ -25,7 +25,7 @@ func (s *actions) hold(c *call) {
 
 // stop calls an action back: what waits is dropped, a dial ends at once, and an exchange after the grace, which an answer
 // that is on its way may still use. False if there is nothing under way. What is known in the end the executor says.
-func (s *actions) stop(id string) bool {
+func (s *actions) stop(id string, grace time.Duration) bool {
 	s.mu.Lock()
 	x := s.byID[id]
 	if x == nil || x.drop == nil {
@@ -45,7 +45,7 @@ func (s *actions) stop(id string) bool {
 // cancel calls an action back for the agent or an operator (by), and shows it as it then is. The request is recorded; if
 // it can't be, the action is stopped all the same.
 func (g *Gateway) cancel(ctx context.Context, act api.Action, by string) (api.Action, error) {
-	if !g.acts.stop(act.ID) {
+	if !g.acts.stop(act.ID, g.cfg.Grace) {
 		return act, nil // it has ended, and stays what it is
 	}
 	ev := event.ToolCancelRequested{Action: act.ID, Run: act.AgentRun, Epoch: act.ExecutionEpoch, By: by}

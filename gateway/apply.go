@@ -86,7 +86,7 @@ func (g *Gateway) opApply(r opRequest) (any, error) {
 		d.snap = now.snap
 		evs, err := g.prepareSettings(r.ctx, d.was, d.next, r.who)
 		return alteration{
-			credentials: d.names(), grace: grace, reason: "settings_applied",
+			credentials: d.names(), grace: g.cfg.Grace, reason: "settings_applied",
 			evs:   append(evs, d.events(r.who)...),
 			write: func(ctx context.Context, also []byte) error { return g.vault.Apply(ctx, also, d.edit) },
 		}, err

@@ -20,6 +20,7 @@ func TestCancel(t *testing.T) {
 		if q.URL.Path == "/half" {
 			w.Write([]byte("the first half"))
 			w.(http.Flusher).Flush()
+			delivered(t, q)
 		}
 		arrived <- struct{}{}
 		<-q.Context().Done()
@@ -33,16 +34,16 @@ func TestCancel(t *testing.T) {
 		x := op[api.Action](r, r.opActionCancel, api.IDArgs{ID: id})
 		return api.Response{Action: &x}
 	}
-	under := func() string { // the one action under way
-		for range 100_000 {
+	under := func() (id string) { // the one action under way
+		until(t, "an action under way", func() bool {
 			for _, x := range r.acts.list("") {
 				if x.State != api.Done {
-					return x.ID
+					id = x.ID
 				}
 			}
-		}
-		t.Fatal("nothing is under way")
-		return ""
+			return id != ""
+		})
+		return id
 	}
 	for who, cancel := range map[string]func(string) api.Response{"agent": byAgent, "operator": byOperator} {
 		// Its card lies there: nothing is recorded, nothing leaves, the card goes.
@@ -119,13 +120,14 @@ func TestCancelWhileDialling(t *testing.T) {
 	a := r.agent()
 	first := a.send("call", call0(url+"/x", "POST"))
 	id := ""
-	for id == "" {
+	until(t, "the call is under way", func() bool {
 		for _, x := range r.acts.list("") {
 			if x.State == api.Running {
 				id = x.ID
 			}
 		}
-	}
+		return id != ""
+	})
 	if got := a.ask(api.MethodCancel, api.CancelRequest{Action: id}); code(got) != "not_sent" {
 		t.Errorf("while dialling: %+v", got.Action)
 	}

@@ -32,18 +32,6 @@ func (r *rig) yes(c api.Approval, scope string) api.Grant {
 	return op[api.Grant](r, r.opApprovalGrant, api.ApproveArgs{ID: c.ID, CardDigest: c.CardDigest, Scope: scope})
 }
 
-// eventually waits until what f sees holds.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for range 5000 {
-		if f() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
-}
-
 // The card tells what was observed, all that a yes gives, what was said before, and its digest is what it shows.
 func TestCardInFull(t *testing.T) {
 	up := newUpstream(t, nil)
@@ -226,7 +214,7 @@ func TestI18ManyFirstCalls(t *testing.T) {
 		}
 	}
 	table := func() api.Table { return op[api.Table](r, r.opApprovalTable, struct{}{}) }
-	eventually(t, "500 asks are told of", func() bool {
+	until(t, "500 asks are told of", func() bool {
 		x := table()
 		return len(x.Cards) == 1 && len(x.More) == 1 && x.More[0].Waiting == 32 && x.More[0].Refused == 467
 	})
@@ -279,7 +267,7 @@ func TestOneYesCoversMoreCards(t *testing.T) {
 	for i := range 3 {
 		answers = append(answers, a.send("call", call0(fmt.Sprintf("%s/%d", up.URL, i), "GET")))
 	}
-	eventually(t, "three cards", func() bool { return len(r.cards.list()) == 3 })
+	until(t, "three cards", func() bool { return len(r.cards.list()) == 3 })
 	r.yes(r.cards.list()[1], "run")
 	for _, ch := range answers {
 		if got := code(<-ch); got != "confirmed" {

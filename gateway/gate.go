@@ -20,7 +20,7 @@ import (
 // after its intent is durable. From reserve to leave the run holds the call, so a revocation can wait for it: once
 // revoke has returned, no write of a request of that run begins.
 
-// grace is how long calls in flight may finish by themselves when their run is revoked.
+// grace is Config.Grace's default: how long calls in flight may finish by themselves when their run is revoked.
 const grace = 25 * time.Millisecond
 
 // Limits of what is in flight.
@@ -145,7 +145,7 @@ func (g *Gateway) leave(r *run, c *call) {
 // stopHeld ends the calls that r holds and match names: dials first, then after the grace everything, and waits until
 // they have left. It returns the ids of those that were past the gate. What refuses new ones is set before.
 func (g *Gateway) stopHeld(r *run, match func(*call) bool) []string {
-	return g.stopWithin(r, grace, match)
+	return g.stopWithin(r, g.cfg.Grace, match)
 }
 
 // stopWithin is stopHeld with another grace.

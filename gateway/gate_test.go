@@ -109,15 +109,7 @@ func revokeRound(t testing.TB, slow bool) time.Duration {
 			}
 		})
 	}
-	for range 10000 { // until the load is really on
-		mu.Lock()
-		arrived := len(ledger)
-		mu.Unlock()
-		if arrived > 32 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the load", func() bool { mu.Lock(); defer mu.Unlock(); return len(ledger) > 32 })
 	said := time.Now()
 	out := op[api.Revoked](r, r.opRunRevoke, api.IDArgs{ID: run.id})
 	returned := time.Now()

@@ -36,6 +36,7 @@ type Config struct {
 	WorkFactor   int                      // scrypt's log2 N for a new vault; cmd/spd says 18
 	Roots        *x509.CertPool           // nil: the system's
 	ApprovalLife time.Duration            // how long a card waits; 0: api.ApprovalLife
+	Grace        time.Duration            // how long calls in flight may finish when they are called back; 0: 25 ms
 	Ours         func(digest string) bool // digests of sp and spd, which count as launchers; nil: none
 	Keyring      Keyring                  // of a keychain slot; nil: the session's keychain
 	Console      Console                  // whether there is a web console
@@ -93,6 +94,9 @@ type state struct {
 
 // New opens what is on disk, tells the log what a crash left open, and returns a gateway that is locked or has no vault.
 func New(ctx context.Context, c Config) (*Gateway, error) {
+	if c.Grace == 0 {
+		c.Grace = grace
+	}
 	if c.ApprovalLife == 0 {
 		c.ApprovalLife = api.ApprovalLife * time.Second
 	}

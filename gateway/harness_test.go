@@ -92,7 +92,7 @@ func testConfig(t testing.TB, dir string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Home: h, Version: "test", WorkFactor: 10, ApprovalLife: 20 * time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	return Config{Home: h, Version: "test", WorkFactor: 10, ApprovalLife: 5 * time.Minute, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 }
 
 // op calls an operator's handler with the passphrase proved.
@@ -141,14 +141,19 @@ func (r *rig) approveAll(ctx context.Context, scope string) {
 // card waits for one card.
 func (r *rig) card() api.Approval {
 	r.t.Helper()
-	for range 5000 {
-		if l := r.cards.list(); len(l) > 0 {
-			return l[0]
+	var l []api.Approval
+	until(r.t, "a card", func() bool { l = r.cards.list(); return len(l) > 0 })
+	return l[0]
+}
+
+// until waits for what another process or goroutine does.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("waited in vain: " + what)
 		}
-		time.Sleep(time.Millisecond)
 	}
-	r.t.Fatal("no card came")
-	return api.Approval{}
 }
 
 // agent is one connection to the agents' door.
@@ -202,7 +207,7 @@ func (a *agent0) ask(method string, params any) api.Response {
 	select {
 	case res := <-a.send(method, params):
 		return res
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		a.t.Fatalf("%s: no answer", method)
 		return api.Response{}
 	}

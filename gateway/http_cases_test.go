@@ -316,7 +316,7 @@ func TestH30(t *testing.T) {
 	gate := make(chan struct{})
 	c := newCaseRig(t, func(w http.ResponseWriter, r *http.Request) { <-gate }, "POST UP/**")
 	q := call0(c.up.URL+"/x", "POST")
-	q.IdempotencyKey, q.WaitSeconds = "k", 20
+	q.IdempotencyKey = "k"
 	first := c.a.send("call", q)
 	for len(c.up.paths()) == 0 {
 		time.Sleep(time.Millisecond)
@@ -383,6 +383,7 @@ func TestH39(t *testing.T) {
 	begun := make(chan struct{})
 	c := newCaseRig(t, func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
+		delivered(t, r)
 		close(begun)
 		for r.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 1024)); err != nil {
@@ -394,7 +395,6 @@ func TestH39(t *testing.T) {
 		close(closed)
 	}, "GET UP/**")
 	q := call0(c.up.URL+"/download", "GET")
-	q.WaitSeconds = 20
 	res := c.a.send("call", q)
 	<-begun
 	out := op[api.Revoked](c.rig, c.opRunRevoke, api.IDArgs{ID: c.book.all()[0].id})

@@ -61,12 +61,7 @@ func TestLongLinesShareRoom(t *testing.T) {
 	}
 	half := dial()
 	half.Write(bytes.Repeat([]byte("x"), 2<<20)) // no line's end
-	for range 5000 {
-		if r.acts.room.left.Load() <= 1<<20+2*64<<10 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "half a line's room", func() bool { return r.acts.room.left.Load() <= 1<<20+2*64<<10 })
 	c := dial()
 	go c.Write(append(bytes.Repeat([]byte(" "), 2<<20), '\n'))
 	b, _ := io.ReadAll(c)
@@ -78,13 +73,7 @@ func TestLongLinesShareRoom(t *testing.T) {
 		t.Fatalf("a short line meanwhile: %s", got)
 	}
 	half.Close()
-	for range 5000 {
-		if r.acts.room.left.Load() == 3<<20 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("%d bytes of room were not given back", 3<<20-r.acts.room.left.Load())
+	until(t, "the room that was given back", func() bool { return r.acts.room.left.Load() == 3<<20 })
 }
 
 // A waiting action keeps the room of its line though its caller was told "pending".
@@ -103,13 +92,7 @@ func TestPendingActionHoldsRoom(t *testing.T) {
 	}
 	op[struct{}](r, r.opApprovalDeny, api.IDArgs{ID: r.card().ID})
 	a.ask(api.MethodStatus, api.StatusRequest{Action: res.Action.ID, WaitSeconds: 10})
-	for range 5000 {
-		if r.acts.room.left.Load() == lineRoom {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("%d bytes of room were not given back", lineRoom-r.acts.room.left.Load())
+	until(t, "the room that was given back", func() bool { return r.acts.room.left.Load() == lineRoom })
 }
 
 // A document costs memory by its parts and an error costs by its words: both are bounded.

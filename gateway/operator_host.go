@@ -50,7 +50,7 @@ func (g *Gateway) opTargetAdd(r opRequest) (any, error) {
 			return alteration{}, api.Fail("exists", "")
 		}
 		return alteration{
-			credentials: []string{a.Credential}, grace: grace, reason: "target_added",
+			credentials: []string{a.Credential}, grace: g.cfg.Grace, reason: "target_added",
 			evs: []event.Event{event.TargetAdded{Target: a.Name, Address: a.Address, Credential: a.Credential, HostKeys: shown.HostKeys, Shell: shown.Shell, Operator: r.who}},
 			write: func(ctx context.Context, also []byte) error {
 				_, err := g.vault.AddHost(ctx, vault.Host{Name: a.Name, Data: encode(spec)}, also)
@@ -268,7 +268,7 @@ func (g *Gateway) opTargetRemove(r opRequest) (any, error) {
 			credential = x.spec.Credential
 		}
 		return alteration{
-			credentials: []string{credential}, grace: grace, reason: "target_removed",
+			credentials: []string{credential}, grace: g.cfg.Grace, reason: "target_removed",
 			evs:   []event.Event{event.TargetRemoved{Target: a.Name, Operator: r.who}},
 			write: func(ctx context.Context, also []byte) error { return g.vault.Drop(ctx, vault.Hosts, a.Name, also) },
 		}, nil

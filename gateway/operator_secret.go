@@ -159,7 +159,7 @@ func (g *Gateway) opCredentialRemove(r opRequest) (any, error) {
 			return alteration{}, api.Fail("in_use", fmt.Sprintf("host %s uses this credential; remove the host first", hosts[0]))
 		}
 		return alteration{
-			credentials: []string{a.Name}, grace: grace, reason: "credential_removed",
+			credentials: []string{a.Name}, grace: g.cfg.Grace, reason: "credential_removed",
 			evs: []event.Event{event.CredentialRemoved{Credential: a.Name, Operator: r.who}},
 			write: func(ctx context.Context, also []byte) error {
 				return g.vault.Drop(ctx, vault.Credentials, a.Name, also)
@@ -204,7 +204,7 @@ func (g *Gateway) opCredentialRotate(r opRequest) (any, error) {
 		}
 		next.Version = nextVersion(snap)
 		return alteration{
-			credentials: []string{a.Name}, grace: rotationGrace, reason: "credential_rotated",
+			credentials: []string{a.Name}, grace: max(rotationGrace, g.cfg.Grace), reason: "credential_rotated",
 			evs: []event.Event{event.CredentialRotated{Credential: a.Name, Version: next.Version, Operator: r.who}},
 			write: func(ctx context.Context, also []byte) error {
 				return g.vault.Apply(ctx, also, func(e *vault.Edit) error { return replaceValue(e, next, kept) })
@@ -252,7 +252,7 @@ func (g *Gateway) opCredentialRebind(r opRequest) (any, error) {
 		}
 		next.Version = nextVersion(snap)
 		return alteration{
-			credentials: []string{a.Name}, grace: grace, reason: "credential_rebound",
+			credentials: []string{a.Name}, grace: g.cfg.Grace, reason: "credential_rebound",
 			evs: []event.Event{event.CredentialRebound{Credential: a.Name, Version: next.Version, Changed: changedKeys(changes), Operator: r.who}},
 			write: func(ctx context.Context, also []byte) error {
 				m := next

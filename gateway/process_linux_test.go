@@ -159,15 +159,7 @@ func (r *rig) newBand(through bool, beside ...[]string) *band {
 		t.Fatal(err)
 	}
 	b := &band{t: t, client: x, in: in}
-	for range 3000 {
-		if b.shim, err = net.Dial("unix", tell); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatal("the shim did not come up:", err)
-	}
+	until(t, "the shim's socket", func() bool { b.shim, err = net.Dial("unix", tell); return err == nil })
 	b.out = bufio.NewReader(b.shim)
 	t.Cleanup(func() {
 		b.shim.Close() // ends the shim
@@ -190,7 +182,7 @@ func (b *band) kill() {
 // ask sends one line and reads one.
 func (b *band) ask(line string) string {
 	b.t.Helper()
-	b.shim.SetDeadline(time.Now().Add(30 * time.Second))
+	b.shim.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintln(b.shim, line)
 	answer, err := b.out.ReadString('\n')
 	if err != nil {
@@ -246,18 +238,6 @@ func realRig(t testing.TB, up *upstream) *rig {
 	r.addBearer("ledger", "GET "+up.URL+"/**", "POST "+up.URL+"/**")
 	go r.approveAll(t.Context(), "run")
 	return r
-}
-
-// until waits for what another process or goroutine does.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for range 6000 {
-		if ok() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("waited in vain: " + what)
 }
 
 // ends stops the gateway and reads its log.

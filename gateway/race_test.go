@@ -37,13 +37,13 @@ func TestGrantLosesToLockAndRevoke(t *testing.T) {
 				args: encode(api.ApproveArgs{ID: card.ID, CardDigest: card.CardDigest, Scope: "run"})})
 			yes <- err
 		}()
-		for range 5000 {
-			if !r.authority.TryLock() {
-				break // the yes has it
+		until(t, "the yes has the lock", func() bool {
+			free := r.authority.TryLock()
+			if free {
+				r.authority.Unlock()
 			}
-			r.authority.Unlock()
-			time.Sleep(time.Millisecond)
-		}
+			return !free
+		})
 		time.Sleep(5 * time.Millisecond) // no proof hangs on it: most rounds then catch it in the write; those that don't must hold too
 		f()
 		close(release)
@@ -59,12 +59,7 @@ func TestGrantLosesToLockAndRevoke(t *testing.T) {
 				_, err := r.opLock(opRequest{ctx: context.Background(), who: "unproved"})
 				locked <- err
 			}()
-			for range 5000 {
-				if !r.open.Load() {
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
+			until(t, "the lock", func() bool { return !r.open.Load() })
 		})
 		if err := <-locked; err != nil {
 			t.Fatalf("lock: %v", err)
@@ -84,12 +79,7 @@ func TestGrantLosesToLockAndRevoke(t *testing.T) {
 			_, err := r.revoke(context.Background(), run, word{operator: "test"})
 			revoked <- err
 		}()
-		for range 5000 {
-			if run.show().State == authz.Revoked.String() {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+		until(t, "the revocation", func() bool { return run.show().State == authz.Revoked.String() })
 	})
 	if err := <-revoked; err != nil {
 		t.Fatalf("revoke: %v", err)

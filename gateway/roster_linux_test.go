@@ -18,7 +18,7 @@ func parentAndChild(t *testing.T) (parent, child int) {
 	if err := x.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the child runs", func() bool {
+	until(t, "the child runs", func() bool {
 		roll, err := peer.CallRoll()
 		if err != nil {
 			t.Fatal(err)

@@ -168,7 +168,7 @@ func TestSittingOfAnother(t *testing.T) {
 
 	gone := r.sit(q)
 	stop()
-	eventually(t, "a sitting without its process ends", func() bool { return r.sittings.get(gone.ID) == nil })
+	until(t, "a sitting without its process ends", func() bool { return r.sittings.get(gone.ID) == nil })
 	if _, err := r.openSitting(opRequest{ctx: t.Context(), proc: q, who: "passphrase"}); refusalOf(err).Code != "operator_refused" {
 		t.Errorf("for a process that is gone: %v", err)
 	}

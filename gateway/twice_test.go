@@ -11,14 +11,14 @@ import (
 )
 
 // underWay is a rig with one call that its upstream holds, and its run.
-func underWay(t *testing.T) (*rig, *run) {
+func underWay(t *testing.T, change ...func(*Config)) (*rig, *run) {
 	t.Helper()
 	arrived := make(chan struct{}, 1)
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		arrived <- struct{}{}
 		<-q.Context().Done()
 	})
-	r := newRig(t, "")
+	r := newRig(t, "", change...)
 	r.init()
 	r.addBearer("up", "POST "+up.URL+"/**")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -37,20 +37,21 @@ func (r *run) holds() int {
 
 // What a revocation promises holds when it returns, also where another one of the same is still on its way.
 func TestRevokedTwiceAtOnce(t *testing.T) {
-	end := map[string]func(r *rig, x *run) (any, error){
-		"epoch": func(r *rig, x *run) (any, error) {
+	end := map[string]func(t *testing.T, r *rig, x *run) (any, error){
+		"epoch": func(t *testing.T, r *rig, x *run) (any, error) {
 			return r.opEpochRevoke(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.epochs[0].id})})
 		},
-		"run": func(r *rig, x *run) (any, error) {
+		"run": func(t *testing.T, r *rig, x *run) (any, error) {
 			return r.opRunRevoke(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.id})})
 		},
-		"contain": func(r *rig, x *run) (any, error) {
+		"contain": func(t *testing.T, r *rig, x *run) (any, error) {
 			return r.opRunContain(opRequest{ctx: t.Context(), who: "unproved", args: encode(api.IDArgs{ID: x.id})})
 		},
 	}
 	for name, second := range end {
 		t.Run(name, func(t *testing.T) {
-			r, x := underWay(t)
+			t.Parallel()
+			r, x := underWay(t, func(c *Config) { c.Grace = 3 * time.Second }) // the second must come while the first waits
 			first := make(chan struct{})
 			go func() {
 				defer close(first)
@@ -60,12 +61,12 @@ func TestRevokedTwiceAtOnce(t *testing.T) {
 					r.revoke(context.Background(), x, word{operator: "unproved"})
 				}
 			}()
-			eventually(t, "the first is on its way", func() bool {
+			until(t, "the first is on its way", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
 				return x.state == authz.Revoked || x.epochs[0].state == authz.EpochEnded
 			})
-			out, err := second(r, x)
+			out, err := second(t, r, x)
 			if n := x.holds(); n != 0 || err != nil {
 				t.Errorf("it returned %v with %d calls under way", err, n)
 			}
@@ -99,7 +100,7 @@ func TestRevokedAfterProcessGone(t *testing.T) {
 // could have been answered.
 func TestYesToOneCallEndsWithItsCard(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, "", func(c *Config) { c.ApprovalLife = 2 * time.Second })
+	r := newRig(t, "")
 	r.init()
 	r.addBearer("up", "POST "+up.URL+"/**")
 	a := r.agent()
@@ -112,7 +113,7 @@ func TestYesToOneCallEndsWithItsCard(t *testing.T) {
 			args: encode(api.ApproveArgs{ID: card.ID, CardDigest: card.CardDigest, Scope: "use"})})
 		yes <- err
 	}()
-	eventually(t, "the card is taken", func() bool { return len(r.cards.list()) == 0 })
+	until(t, "the card is taken", func() bool { return len(r.cards.list()) == 0 })
 	a.conn.Close()
 	act := r.acts.list("")[0].ID
 	r.acts.mu.Lock()
@@ -123,11 +124,19 @@ func TestYesToOneCallEndsWithItsCard(t *testing.T) {
 	if err := <-yes; err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the call is dropped", func() bool { x, _ := r.acts.get(act); return x.State == api.Done })
+	until(t, "the call is dropped", func() bool { x, _ := r.acts.get(act); return x.State == api.Done })
 	if x, _ := r.acts.get(act); x.Outcome != "denied" || len(up.paths()) != 0 {
 		t.Skipf("the yes was used: %s", x.Outcome)
 	}
-	time.Sleep(time.Until(card.ExpiresAt) + 10*time.Millisecond) // a clock's end has no other signal
+	run := r.book.all()[0]
+	run.mu.Lock()
+	if len(run.grants) != 1 || !run.grants[0].Ends.Wall.Equal(card.ExpiresAt) {
+		t.Errorf("grants %+v, and the card's end is %v", run.grants, card.ExpiresAt)
+	}
+	for _, x := range run.grants {
+		x.Ends = now() // as if the card's time were over
+	}
+	run.mu.Unlock()
 	b := r.agent()
 	ch := b.send(api.MethodCall, call0(up.URL+"/x", "POST"))
 	r.card() // it asks

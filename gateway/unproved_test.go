@@ -19,7 +19,7 @@ func TestUnprovedFillsNoLog(t *testing.T) {
 	a := r.agent()
 	a.send(api.MethodCall, call0(up.URL+"/x", "GET"))
 	a.send(api.MethodCall, call0(up.URL+"/y", "GET"))
-	eventually(t, "one waits behind the card", func() bool { return len(r.cards.list()) == 1 && len(r.cards.more()) == 1 })
+	until(t, "one waits behind the card", func() bool { return len(r.cards.list()) == 1 && len(r.cards.more()) == 1 })
 	key := r.cards.more()[0].Key
 	run := r.book.all()[0]
 	id := encode(api.IDArgs{ID: run.id})

@@ -179,7 +179,7 @@ func TestRotateInFlight(t *testing.T) {
 			close(gone)
 		}
 	})
-	r := newRig(t, "")
+	r := newRig(t, "", func(c *Config) { c.Grace = 3 * time.Second }) // the answer of the first must be in time
 	r.init()
 	r.addBearer("ledger", "POST "+up.URL+"/**")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"sallyport/gateway/scrub"
 )
@@ -58,7 +59,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
 	}
-	return &Client{o: o, minting: map[string]chan struct{}{}, p: pool{idle: map[PoolKey][]*conn{}, leases: map[*lease]struct{}{}}}
+	return &Client{o: o, minting: map[string]chan struct{}{}, p: pool{now: time.Now, idle: map[PoolKey][]*conn{}, leases: map[*lease]struct{}{}}}
 }
 
 // Drop closes the pooled connections f names and returns when they are closed;

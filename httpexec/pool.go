@@ -23,6 +23,7 @@ const (
 // pool keeps idle connections. leases are the exchanges under way: a Drop marks them,
 // so that a connection in use or being dialled doesn't come back.
 type pool struct {
+	now    func() time.Time // when a connection became idle, and how long ago that is
 	mu     sync.Mutex
 	idle   map[PoolKey][]*conn // newest last
 	count  int
@@ -60,7 +61,7 @@ func (p *pool) pop(key PoolKey, write bool) *conn {
 			return nil
 		}
 		c := list[len(list)-1]
-		now := time.Now()
+		now := p.now()
 		old := elapsed(c.born, now) >= maxLife
 		if !old && write && elapsed(c.since, now) >= idleWrites {
 			return nil // the others were idle longer
@@ -98,7 +99,7 @@ func (p *pool) give(l *lease, c *conn) {
 	delete(p.leases, l)
 	keep := c != nil && !l.dropped && !p.closed && len(p.idle[l.key]) < maxIdle && p.count < maxIdleAll
 	if keep {
-		c.key, c.since = l.key, time.Now()
+		c.key, c.since = l.key, p.now()
 		c.timer = time.AfterFunc(idleReads, func() { p.expire(c) })
 		p.idle[l.key] = append(p.idle[l.key], c)
 		p.count++
@@ -113,7 +114,7 @@ func (p *pool) expire(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range p.idle[c.key] {
-		if o == c && time.Since(c.since) >= idleReads {
+		if o == c && p.now().Sub(c.since) >= idleReads {
 			p.remove(c, i)
 			c.close()
 			return
