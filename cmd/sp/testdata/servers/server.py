@@ -38,6 +38,7 @@ def call(name, args):
     if name == "die_before":
         os._exit(3)
     if name == "wait_before":
+        open(args["gate"] + ".asked", "w").close()
         wait(args["gate"])
         write(marker)
         return "done"
