@@ -210,7 +210,7 @@ func (g *Gateway) opened(ctx context.Context, p, chief *peer.Process, passed []*
 	}
 	r.epochs = append(r.epochs, e)
 	if len(r.epochs) > keptEpochs { // a shell's run gets one with each `sp call`
-		r.epochs = slices.DeleteFunc(r.epochs, func(e *epoch) bool { return e.state == authz.EpochEnded })
+		r.epochs = slices.DeleteFunc(r.epochs, (*epoch).spent)
 	}
 	r.mu.Unlock()
 	g.book.mu.Lock()

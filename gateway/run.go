@@ -92,10 +92,16 @@ type call struct {
 	left       chan struct{} // closed once it has left
 }
 
+// spent says that nothing is waited for any more of an epoch that has ended: no report of its calls may still come.
+// run.mu must be held.
+func (e *epoch) spent() bool {
+	return e.state == authz.EpochEnded && (e.inst == nil || len(e.inst.calls) == 0)
+}
+
 // newRun makes a run nobody has granted anything.
 func newRun(o owner, opened time.Time) *run {
 	return &run{id: newID("run_"), opened: opened, owner: o, state: authz.Pending, held: map[string]*call{}, keys: map[string]keyUse{},
-		served: served{approved: map[string]string{}, catalogs: map[string]launch.Revision{}}}
+		served: served{approved: map[string]string{}, catalogs: map[string]launch.Revision{}, turn: make(chan struct{}, 1)}}
 }
 
 // stands is the run's state, for whoever does not hold mu.

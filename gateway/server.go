@@ -20,7 +20,7 @@ import (
 // servers is what all of them share.
 type servers struct {
 	measurer *launch.Measurer
-	places   chan struct{} // of measurements before exec: each may read a whole tree
+	places   chan struct{} // of measurements before exec: each may read a whole tree; see turn
 	mu       sync.Mutex
 	by       map[*agentConn]*server // by its wrapper's connection
 	room     room                   // of what is kept of them: plans, catalogs, and calls that wait for a card
@@ -58,6 +58,7 @@ type server struct {
 	options api.ServerPlan // the latest, without its environment
 
 	planned *launch.Record    // for the next child
+	latest  launch.Revision   // the last one that it listed
 	current *epoch            // the newest; nil before the first
 	shown   string            // the revision that the host was last served
 	wanted  map[string]parsed // tools that were refused for want of approval, by name
@@ -106,7 +107,8 @@ type relayed struct {
 type served struct {
 	servers  []*server
 	approved map[string]string          // the epoch that last held a grant
-	catalogs map[string]launch.Revision // the last one that was known
+	catalogs map[string]launch.Revision // the last one that was known of any server of the label
+	turn     chan struct{}              // holds one who measures, or waits for a place to
 }
 
 // supervises tells a server's epoch, or its wrapper's: neither is another connection of the client. run.mu must be held.
@@ -122,7 +124,8 @@ const (
 	wantedMax  = 32      // tools of one server that wait for a card
 	replyMax   = 1 << 20 // bytes of a reply that are kept
 
-	measuresMax = 2 // at once
+	measuresMax = 2                // at once
+	measureHold = 15 * time.Second // for how long one keeps its place
 )
 
 // serverOf finds a connection's server.
@@ -306,7 +309,7 @@ func (v *served) leave(s *server) {
 			absent++
 		}
 	}
-	if !there(s.label) && (sizeOf(v.catalogs[s.label]) > catalogRemembered || absent > labelsRemembered) {
+	if sizeOf(v.catalogs[s.label]) > catalogRemembered || !there(s.label) && absent > labelsRemembered {
 		delete(v.catalogs, s.label)
 	}
 }

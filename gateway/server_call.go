@@ -248,7 +248,7 @@ func (g *Gateway) relaySettled(c *call, p *plan, r api.ServerReport) (out outcom
 		if r.Failed {
 			out.flags = append(out.flags, "tool_failed")
 		}
-		if len(r.Reply) == 0 || len(r.Reply) > replyMax {
+		if len(r.Reply) == 0 {
 			out.received = r.Length
 			out.flags = append(out.flags, "output_truncated")
 			out.result = encode(api.RelayLeftOut{Length: r.Length, Digest: r.Digest})
@@ -334,42 +334,6 @@ func (in *instance) during() (ids []string) {
 		}
 	}
 	return ids
-}
-
-// digestText is how long a digest is as text: sha256: and 64 digits.
-const digestText = len("sha256:") + 2*sha256.Size
-
-// serverReport is the wrapper's word on one forwarded call.
-func (a *agentConn) serverReport(ctx context.Context, params []byte) api.Response {
-	var r api.ServerReport
-	who, s, fault := a.wrapper(ctx, api.MethodServerReport, params, &r, "/reply")
-	if fault != nil {
-		return api.Response{Error: fault}
-	}
-	switch r.Outcome {
-	case "confirmed", "not_sent", "sent_unconfirmed":
-	default:
-		return api.Response{Error: a.denied(ctx, who, api.MethodServerReport, "", api.Fail("invalid_request", "outcome: confirmed, not_sent or sent_unconfirmed"))}
-	}
-	if r.Length < 0 || len(r.Digest) > digestText {
-		return api.Response{Error: a.denied(ctx, who, api.MethodServerReport, "", api.Fail("invalid_request", "length and digest: of the reply that was left out, sha256:…"))}
-	}
-	s.run.mu.Lock()
-	var w *relayed
-	for _, e := range s.run.epochs {
-		if e.inst != nil && e.inst.server == s && e.inst.calls[r.Action] != nil {
-			w = e.inst.calls[r.Action]
-		}
-	}
-	s.run.mu.Unlock()
-	if w == nil {
-		return api.Response{Error: a.denied(ctx, who, api.MethodServerReport, "", api.Fail("action_unknown", "no forwarded call of this server waits for a report under this id"))}
-	}
-	select {
-	case w.report <- r:
-	default: // the first one counts
-	}
-	return api.Response{Result: jsontext.Value("{}")}
 }
 
 // sumRelay is what a relay's digest is over: a twin in a later epoch has the same one, so that a write nobody knows the end

@@ -47,10 +47,9 @@ func (a *agentConn) serverCatalog(ctx context.Context, params []byte) api.Respon
 	if fault := g.settled(ctx, s, e); fault != nil {
 		return refused(fault)
 	}
-	out, err := g.takeCatalog(ctx, s, e, rev, r.Served)
-	if err != nil {
-		g.complain("record catalog", err)
-		return refused(api.Fail("audit_unavailable", ""))
+	out, fault := g.takeCatalog(ctx, s, e, rev, r.Served)
+	if fault != nil {
+		return refused(fault)
 	}
 	room = s.keepRoom(keptCatalog, room)
 	g.openCards(s)
@@ -87,6 +86,11 @@ func (s *server) keepRoom(what string, room *hold) *hold {
 func (s *server) meant(id string) (*epoch, *api.Error) {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
+	return s.named(id)
+}
+
+// named is meant for whoever holds run.mu.
+func (s *server) named(id string) (*epoch, *api.Error) {
 	switch {
 	case s.current != nil && s.current.id != id:
 		e := api.Fail(string(authz.AuthorizationStale), "")
@@ -99,15 +103,26 @@ func (s *server) meant(id string) (*epoch, *api.Error) {
 }
 
 // takeCatalog makes a revision the current one. What it takes away holds before it is recorded; that the host knows it, after.
-func (g *Gateway) takeCatalog(ctx context.Context, s *server, e *epoch, rev launch.Revision, served bool) (api.ServerState, error) {
+func (g *Gateway) takeCatalog(ctx context.Context, s *server, e *epoch, rev launch.Revision, served bool) (api.ServerState, *api.Error) {
 	r := s.run
 	r.mu.Lock()
-	old := r.served.catalogs[s.label]
+	_, fault := s.named(e.id) // its process may have been replaced, or have ended, while it was measured
+	if s.gone && fault == nil {
+		fault = api.Fail("gateway_restarted", "")
+	}
+	if fault != nil {
+		r.mu.Unlock()
+		return api.ServerState{}, fault
+	}
+	old := s.latest
+	if old.ID == "" {
+		old = r.served.catalogs[s.label]
+	}
 	changed := e.inst.revision.ID != rev.ID
 	if next, err := e.state.Next(authz.CatalogFetched); err == nil {
 		e.state = next
 	}
-	e.inst.revision, r.served.catalogs[s.label] = rev, rev
+	e.inst.revision, s.latest, r.served.catalogs[s.label] = rev, rev, rev
 	tellServed := served && s.shown != rev.ID
 	r.mu.Unlock()
 
@@ -122,7 +137,8 @@ func (g *Gateway) takeCatalog(ctx context.Context, s *server, e *epoch, rev laun
 	}
 	if len(evs) > 0 {
 		if err := g.log.note(ctx, r.id, evs...); err != nil {
-			return api.ServerState{}, err
+			g.complain("record catalog", err)
+			return api.ServerState{}, api.Fail("audit_unavailable", "")
 		}
 	}
 	r.mu.Lock()

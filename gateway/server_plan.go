@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/auditlog/event"
@@ -32,7 +33,7 @@ func (a *agentConn) serverPlan(ctx context.Context, params []byte) api.Response 
 	if fault != nil {
 		return api.Response{Error: fault}
 	}
-	rec, fault := a.measure(r)
+	rec, fault := a.measure(who.run, r)
 	if fault != nil {
 		return api.Response{Error: a.denied(ctx, who, api.MethodServerPlan, "", fault)}
 	}
@@ -107,22 +108,45 @@ func checkPlan(r api.ServerPlan) *api.Error {
 
 // measure says what the command would run. A wrapper in another mount namespace names files that are not ours: nothing of
 // them can be told before they run.
-func (a *agentConn) measure(r api.ServerPlan) (launch.Record, *api.Error) {
+func (a *agentConn) measure(of *run, r api.ServerPlan) (launch.Record, *api.Error) {
 	if at, err := a.proc.Place(); err != nil || at.Foreign {
 		return launch.Record{LaunchCommand: r.LaunchCommand, WorkingDirectory: r.WorkingDirectory, Environment: []launch.Variable{},
 			Launchers: []launch.Artifact{}, Deferred: true, Unpinned: []string{"the wrapper runs in other namespaces: its paths mean other files"}}, nil
 	}
-	select {
-	case a.g.servers.places <- struct{}{}:
-		defer func() { <-a.g.servers.places }()
-	case <-a.over:
+	leave, ok := a.g.servers.place(of.served.turn, a.over)
+	if !ok {
 		return launch.Record{}, api.Fail("gateway_restarted", "")
 	}
+	defer leave()
 	rec, err := a.g.servers.measurer.Plan(r.LaunchCommand, r.WorkingDirectory, r.Environment)
 	if err != nil {
 		return launch.Record{}, api.Fail("invalid_request", escape(err.Error(), 256))
 	}
 	return rec, nil
+}
+
+// place waits for a place to measure. Of one run one server at a time waits for it, and those who wait get it in the order in
+// which they came: a run with many servers, or with one on a file system that never answers, does not keep others from theirs.
+// turn is the run's.
+func (v *servers) place(turn chan struct{}, over <-chan struct{}) (leave func(), ok bool) {
+	select {
+	case turn <- struct{}{}:
+	case <-over:
+		return nil, false
+	}
+	select {
+	case v.places <- struct{}{}:
+	case <-over:
+		<-turn
+		return nil, false
+	}
+	giveBack := sync.OnceFunc(func() { <-v.places })
+	t := time.AfterFunc(measureHold, giveBack)
+	return func() {
+		t.Stop()
+		giveBack()
+		<-turn
+	}, true
 }
 
 // serverStarted makes an epoch of the wrapper's child.
@@ -259,7 +283,7 @@ const keptInstances = 8
 
 // letGo forgets the oldest ended epochs of servers, but for those that a report may still come for. run.mu must be held.
 func (r *run) letGo() {
-	ended := func(e *epoch) bool { return e.inst != nil && e.state == authz.EpochEnded && len(e.inst.calls) == 0 }
+	ended := func(e *epoch) bool { return e.inst != nil && e.spent() }
 	over := -keptInstances
 	for _, e := range r.epochs {
 		if ended(e) {
