@@ -63,7 +63,7 @@ var arrows = map[string]to{
 		why:   "the one place that translates between the leaves; the database's files come through store alone",
 	},
 
-	"cmd/internal/mcpshim":             {may: "gateway/api gateway/client cmd/internal/mcpshim/calmenv cmd/internal/mcpshim/first cmd/internal/mcpshim/jsonline", why: "the shim is a client of the agents' door"},
+	"cmd/internal/mcpshim":             {may: "gateway/api gateway/client gateway/peer cmd/internal/mcpshim/calmenv cmd/internal/mcpshim/first cmd/internal/mcpshim/jsonline", why: "the shim is a client of the agents' door"},
 	"cmd/internal/mcpshim/jsonline":    {why: "lines of JSON-RPC, whoever reads them"},
 	"cmd/internal/mcpshim/wrap":        {may: "gateway/api gateway/client gateway/peer cmd/internal/mcpshim/jsonline", why: "the wrapper is a client of the agents' door"},
 	"cmd/internal/mcpshim/realclients": {tests: "gateway gateway/api gateway/client gateway/home gateway/peer sshexec/sshtest", why: "tests alone: real agents over the real programs"},

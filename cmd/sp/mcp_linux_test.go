@@ -564,15 +564,15 @@ func testM10(t *testing.T, w *mcpWorld) {
 // Every known way to end a server, with a call that waits and with one that was sent: nothing is left, what was not sent
 // is withdrawn, what was sent is recorded once.
 func testHabits(t *testing.T, w *mcpWorld) {
-	for _, habit := range []string{"claude", "codex", "gemini", "eof", "zed", "vscode", "hangup"} {
+	for _, habit := range []string{"claude", "codex", "gemini", "eof", "zed", "vscode", "hangup", "crash", "crash-pipe"} {
 		for _, behind := range []string{"direct", "sh"} {
-			if behind == "sh" && habit != "eof" && habit != "zed" && habit != "claude" {
+			if behind == "sh" && habit != "eof" && habit != "zed" && habit != "claude" && habit != "crash" && habit != "crash-pipe" {
 				continue
 			}
 			t.Run(habit+" "+behind, func(t *testing.T) {
 				t.Parallel()
 				kind := "socket"
-				if habit == "codex" {
+				if habit == "codex" || habit == "crash-pipe" {
 					kind = "pipe"
 				}
 				argv := []string{filepath.Join(w.bin, "agent"), "host", kind, filepath.Join(w.bin, "sp"), "mcp"}

@@ -64,7 +64,7 @@ func agentHost(args []string) error {
 }
 
 // hosted starts the server on a stdin of this process's making.
-func hosted(args []string) (p *os.Process, in io.WriteCloser, ended chan error, err error) {
+func hosted(args []string) (p *os.Process, in *os.File, ended chan error, err error) {
 	theirs, ours, err := os.Pipe()
 	if args[0] == "socket" { // as Node starts its children
 		var fds [2]int
@@ -89,7 +89,7 @@ func hosted(args []string) (p *os.Process, in io.WriteCloser, ended chan error, 
 }
 
 // leave ends a server as the named client does.
-func leave(habit string, p *os.Process, in io.Closer, ended <-chan error) error {
+func leave(habit string, p *os.Process, in *os.File, ended <-chan error) error {
 	within := func(d time.Duration) bool {
 		select {
 		case <-ended:
@@ -123,6 +123,13 @@ func leave(habit string, p *os.Process, in io.Closer, ended <-chan error) error 
 		}
 	case "hangup": // the terminal is closed
 		p.Signal(syscall.SIGHUP)
+	case "crash", "crash-pipe": // hard, and a helper that it started has a copy of the server's stdin
+		helper := exec.Command("sleep", "3600")
+		helper.ExtraFiles = []*os.File{in}
+		if err := helper.Start(); err != nil {
+			return err
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	return nil
 }

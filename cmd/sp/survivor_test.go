@@ -5,13 +5,22 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
-// agentCrash is a client whose shim outlives it: a helper that it started holds the shim's stdin too. It calls TOOL with
-// ARGS over raw MCP, says `tell called`, and waits to be killed. The shim's answers go to the file answers.
+// agentCrash is a client whose shim outlives it: the shim's stdin is a FIFO, of which nothing tells who writes into it, and
+// a helper holds it open. It calls TOOL with ARGS over raw MCP, says `tell called`, and waits to be killed. The shim's
+// answers go to the file answers.
 func agentCrash(tool, args string) error {
-	r, w, err := os.Pipe()
+	if err := syscall.Mkfifo("input", 0o600); err != nil {
+		return err
+	}
+	r, err := os.OpenFile("input", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	w, err := os.OpenFile("input", os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

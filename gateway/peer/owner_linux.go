@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -168,26 +169,9 @@ func (p *Process) stdinOwner() *Process {
 	return q
 }
 
-// socketOwner asks a copy of p's stdin who made its other end: for a socketpair
-// the maker, as it was called when it made it.
+// socketOwner pins whoever made the other end of p's stdin.
 func (p *Process) socketOwner() (*Process, error) {
-	var fd int
-	err := p.handle.do(func(pidfd int) (err error) {
-		fd, err = unix.PidfdGetfd(pidfd, 0, 0)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("copy stdin: %w", err)
-	}
-	defer unix.Close(fd)
-	if d, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || d != unix.AF_UNIX {
-		return nil, errTop
-	}
-	cred, pidfd, err := peerOfSocket(fd)
-	if err != nil {
-		return nil, err
-	}
-	h, late, err := peerHandle(cred, pidfd)
+	h, late, err := p.handle.socketMaker()
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +181,30 @@ func (p *Process) socketOwner() (*Process, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// socketMaker asks a copy of h's stdin who made its other end: for a socketpair
+// the maker, as it was called when it made it.
+func (h handle) socketMaker() (q handle, late bool, err error) {
+	fd := 0
+	if h.pid != os.Getpid() { // of our own no copy is needed, which a sandbox may forbid
+		err := h.do(func(pidfd int) (err error) {
+			fd, err = unix.PidfdGetfd(pidfd, 0, 0)
+			return err
+		})
+		if err != nil {
+			return handle{}, false, fmt.Errorf("copy stdin: %w", err)
+		}
+		defer unix.Close(fd)
+	}
+	if d, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || d != unix.AF_UNIX {
+		return handle{}, false, errTop
+	}
+	cred, pidfd, err := peerOfSocket(fd)
+	if err != nil {
+		return handle{}, false, err
+	}
+	return peerHandle(cred, pidfd)
 }
 
 // pipeOwner is the nearest ancestor that can write into p's stdin.
@@ -212,9 +220,26 @@ func (p *Process) pipeOwner(link string) (owner *Process, err error) {
 }
 
 // writes says whether the process has a descriptor on link that it can write
-// to: the mode of the magic link shows how the file was opened.
+// to: the mode of the magic link shows how the file was opened. A process whose
+// main thread has ended shows its files under its other threads.
 func writes(pid int, link string) bool {
-	dir, err := os.Open(procPath(pid, "fd"))
+	if writesIn("fd", pid, link) {
+		return true
+	}
+	if st, err := readStat(pid); err != nil || st.state != 'Z' || st.threads < 2 {
+		return false
+	}
+	dir, err := os.Open(procPath(pid, "task"))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	threads, err := dir.Readdirnames(1024)
+	return err == nil && slices.ContainsFunc(threads, func(tid string) bool { return writesIn("task/"+tid+"/fd", pid, link) })
+}
+
+func writesIn(fds string, pid int, link string) bool {
+	dir, err := os.Open(procPath(pid, fds))
 	if err != nil {
 		return false // another user's
 	}
@@ -228,11 +253,11 @@ func writes(pid int, link string) bool {
 			if _, err := strconv.Atoi(name); err != nil {
 				continue
 			}
-			if l, err := procLink(pid, "fd/"+name); err != nil || l != link {
+			if l, err := procLink(pid, fds+"/"+name); err != nil || l != link {
 				continue
 			}
 			var st unix.Stat_t
-			if unix.Lstat(procPath(pid, "fd/"+name), &st) == nil && st.Mode&0o200 != 0 {
+			if unix.Lstat(procPath(pid, fds+"/"+name), &st) == nil && st.Mode&0o200 != 0 {
 				return true
 			}
 		}

@@ -213,23 +213,7 @@ func TestOwnerScript(t *testing.T) {
 
 // A shell that reads a terminal is the owner of what is typed.
 func TestOwnerTerminal(t *testing.T) {
-	ptm, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("terminal: ", err)
-	}
-	defer ptm.Close()
-	n, err := unix.IoctlGetInt(int(ptm.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(ptm.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	pts, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("terminal: ", err)
-	}
-	defer pts.Close()
+	ptm, pts := terminal(t)
 	s := newShim(t)
 	x := spawn(t, "/bin/sh", []string{"-i"}, func(x *exec.Cmd) {
 		x.Stdin, x.Stdout, x.Stderr = pts, pts, pts
@@ -296,4 +280,26 @@ func TestAdmit(t *testing.T) {
 	if err := Admit(c.(*net.UnixConn)); err == nil {
 		t.Error("admitted over a closed connection")
 	}
+}
+
+// terminal opens both ends of a pseudo-terminal.
+func terminal(t *testing.T) (ptm, pts *os.File) {
+	t.Helper()
+	ptm, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("terminal: ", err)
+	}
+	t.Cleanup(func() { ptm.Close() })
+	n, err := unix.IoctlGetInt(int(ptm.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(ptm.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	if pts, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Skip("terminal: ", err)
+	}
+	t.Cleanup(func() { pts.Close() })
+	return ptm, pts
 }

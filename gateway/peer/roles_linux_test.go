@@ -48,6 +48,10 @@ func roles() map[string]func(args []string) error {
 		},
 		"load":  load,
 		"serve": serveOne,
+		"feed":  feed,
+		"fed":   fed,
+		"lend":  lend,
+		"idle":  idle,
 	}
 }
 
@@ -239,7 +243,7 @@ func start(args []string) error {
 // leave FILE ARG…: starts another program and ends before it.
 func leave(args []string) error {
 	x := exec.Command(args[0], args[1:]...)
-	x.Stdin, x.Stderr = os.Stdin, os.Stderr
+	x.Stdin, x.Stdout, x.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return x.Start()
 }
 

@@ -195,7 +195,7 @@ func (c *crash) kill(ctx context.Context) error {
 	select {
 	case <-c.a.Server.Gone():
 		took := time.Since(c.killed)
-		c.p.Judge(true, eof, "yes: it ended by itself, no signal was sent")
+		c.p.Judge(true, eof, "yes, or it saw who feeds it die: it ended by itself, no signal was sent")
 		c.p.Judge(took <= within, exit, "%d ms, expected within %v", took.Milliseconds(), within)
 	case <-limit.C:
 		c.p.Judge(false, eof, "no, or it does not heed it: it still runs")

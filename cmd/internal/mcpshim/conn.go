@@ -32,7 +32,8 @@ type conn struct {
 	said   first.Session // legacy's, until it has begun
 	queue  chan []byte
 
-	gone    chan struct{} // the host has left: in ended or out broke
+	spoke   chan struct{} // the first line has been written
+	gone    chan struct{} // the host has left: in ended, its owner died, or out broke
 	broken  chan struct{} // out cannot be written
 	closed  chan struct{} // close was called
 	flushed chan struct{} // the writer has ended
@@ -43,7 +44,7 @@ type conn struct {
 func newConn(said first.Session, in io.Reader, out io.Writer, server func(*conn) *mcp.Server) *conn {
 	c := &conn{
 		said: said, in: jsonline.NewReader(in), out: out, calls: newCalls(), queue: make(chan []byte, queueLength),
-		gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{}),
+		spoke: make(chan struct{}), gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{}),
 	}
 	c.leave = sync.OnceFunc(func() { close(c.gone) })
 	c.close = sync.OnceFunc(func() { close(c.closed) })
@@ -172,8 +173,10 @@ func (c *conn) send(w jsonline.Wire) {
 // writeLines is the one writer of out: whole lines, one Write each.
 func (c *conn) writeLines() {
 	defer close(c.flushed)
+	spoke := sync.OnceFunc(func() { close(c.spoke) })
 	write := func(line []byte) bool {
 		_, err := c.out.Write(line)
+		spoke()
 		if err != nil {
 			close(c.broken)
 			c.leave()

@@ -41,7 +41,8 @@ const (
 	drainGrace = 200 * time.Millisecond // of it: calls may still end by themselves
 )
 
-// Run serves one host until in ends, out can no longer be written, or ctx ends. Then it reads no further line, gives the
+// Run serves one host until in ends, out can no longer be written, or ctx ends; where in is Begun's, also until the
+// process that feeds it has died. Then it reads no further line, gives the
 // calls in flight drainGrace to be answered, ends the context of the others, closes d, and returns nil within drainLimit.
 // Run owns in, out and d: it closes what can be closed.
 //
@@ -51,6 +52,9 @@ func Run(ctx context.Context, said first.Session, in io.Reader, out io.Writer, d
 	c := newConn(said, in, out, func(c *conn) *mcp.Server { return newServer(&shim{door: d, conn: c, over: over}) })
 	go c.readLines()
 	go c.writeLines()
+	if _, own := in.(*standard); own {
+		go c.watchOwner()
+	}
 	select {
 	case <-ctx.Done():
 	case <-c.gone:

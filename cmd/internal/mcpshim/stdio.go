@@ -33,8 +33,11 @@ func TakeStdio() (in io.ReadCloser, out io.WriteCloser, err error) {
 // Begun returns what was said on the process's own streams before main, and in from where that ended.
 func Begun(in io.ReadCloser) (first.Session, io.ReadCloser) {
 	said, rest := first.Begun()
-	return said, struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(rest), in), in}
+	return said, &standard{io.MultiReader(bytes.NewReader(rest), in), in}
+}
+
+// standard is the process's own input, of which the kernel knows who feeds it.
+type standard struct {
+	io.Reader
+	io.Closer
 }
