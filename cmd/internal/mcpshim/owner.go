@@ -11,9 +11,13 @@ const unasked = 500 * time.Millisecond
 
 // watchOwner takes the death of the process that feeds standard input for its end. A helper that the host left behind may
 // hold a copy of the other end, and the input itself then never ends. Nothing is looked for before the host has its first
-// answer: until then it waits for us.
-func (c *conn) watchOwner() {
-	t := time.NewTimer(unasked)
+// answer, which answered says it has: until then it waits for us.
+func (c *conn) watchOwner(answered bool) {
+	wait := unasked
+	if answered {
+		wait = 0
+	}
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-c.spoke:

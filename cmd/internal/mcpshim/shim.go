@@ -41,9 +41,9 @@ const (
 	drainGrace = 200 * time.Millisecond // of it: calls may still end by themselves
 )
 
-// Run serves one host until in ends, out can no longer be written, or ctx ends; where in is Begun's, also until the
-// process that feeds it has died. Then it reads no further line, gives the
-// calls in flight drainGrace to be answered, ends the context of the others, closes d, and returns nil within drainLimit.
+// Run serves one host until in ends, out can no longer be written, or ctx ends; with Begun's input also until the process
+// that feeds it has died. Then it reads no further line, gives the calls in flight drainGrace to be answered, ends the
+// context of the others, closes d, and returns nil within drainLimit.
 // Run owns in, out and d: it closes what can be closed.
 //
 // said is what was said to the host before, on the same streams.
@@ -53,7 +53,7 @@ func Run(ctx context.Context, said first.Session, in io.Reader, out io.Writer, d
 	go c.readLines()
 	go c.writeLines()
 	if _, own := in.(*standard); own {
-		go c.watchOwner()
+		go c.watchOwner(said.Version != "")
 	}
 	select {
 	case <-ctx.Done():
