@@ -3,10 +3,12 @@ package httpexec
 import (
 	"encoding/pem"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,16 +32,19 @@ func program(t testing.TB, name, why string) string {
 	return path
 }
 
-// freePort is one that was free a moment ago.
+// freePort is one that was free a moment ago, below those that the kernel gives away by itself: a connection or a listener
+// of another test would get one of these until the server takes it.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // start runs a server until the test ends, and waits until its port answers.
@@ -50,16 +55,17 @@ func start(t testing.TB, port string, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for range 400 {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			c.Close()
-			return
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s said: %s", cmd.Path, said.String())
 		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	t.Fatalf("%s does not answer: %s", cmd.Path, said.String())
+	})
+	waitFor(t, func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		return err == nil && c.Close() == nil
+	})
 }
 
 // nginx: TLS, client certificates, keep-alive that it closes by count and by time, compression that nobody asked for,

@@ -139,7 +139,7 @@ func TestPeek(t *testing.T) {
 }
 
 // waitFor bounds a wait for what another thread of the kernel has to deliver.
-func waitFor(t *testing.T, ok func() bool) {
+func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -126,13 +126,11 @@ func startSSHD(t testing.TB, accounts map[string]string, config string) *sshd {
 		s.public[kind] = pub
 		fmt.Fprintf(&conf, "HostKey %s\n", put("host_"+kind, string(file), 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := sshtest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	_ = l.Close()
+	addr := net.JoinHostPort("127.0.0.1", port)
 	fmt.Fprintf(&conf, `%s
 Port %s
 ListenAddress 127.0.0.1

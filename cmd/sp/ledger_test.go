@@ -202,7 +202,7 @@ func (w *world) start() {
 		return
 	}
 	var err error
-	for range 2000 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		var s api.Status
 		if err = w.operator(api.PathUnlock, struct{}{}, &s); err == nil && s.PID == w.spd.Process.Pid {
 			return

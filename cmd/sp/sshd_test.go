@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sallyport/sshexec/sshtest"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -61,16 +63,11 @@ func serveSSHD(dir string, said io.Writer) (cmd *exec.Cmd, addr string, err erro
 			return nil, "", err
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := sshtest.FreePort()
 	if err != nil {
 		return nil, "", err
 	}
-	addr = l.Addr().String()
-	_ = l.Close()
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, "", err
-	}
+	addr = net.JoinHostPort("127.0.0.1", port)
 	if err := os.WriteFile(in("sshd_config"), fmt.Appendf(nil, `Port %s
 ListenAddress 127.0.0.1
 HostKey %s

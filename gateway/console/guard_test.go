@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -235,14 +236,30 @@ func TestTokenIsOneTabs(t *testing.T) {
 	}
 }
 
+// hold takes one address on a port that is free on the other, and below those that the kernel gives away by itself: what
+// another test connects with could hold it there else.
+func hold(addr string) (held net.Listener, port int, err error) {
+	for range 1000 {
+		port = 10_000 + rand.IntN(20_000)
+		var both *Listener
+		if both, err = listen(context.Background(), port); err != nil {
+			continue
+		}
+		both.Close()
+		if held, err = net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port))); err == nil {
+			return held, port, nil
+		}
+	}
+	return nil, 0, err
+}
+
 // Both loopback addresses are taken or neither: whoever holds one of them on the port keeps the console away.
 func TestBothAddressesOrNeither(t *testing.T) {
 	for _, addr := range []string{loopback6, loopback4} {
-		held, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+		held, port, err := hold(addr)
 		if err != nil {
 			t.Skipf("%s: not on this machine: %v", addr, err)
 		}
-		port := held.Addr().(*net.TCPAddr).Port
 		l, err := listen(t.Context(), port)
 		if err == nil {
 			l.Close()

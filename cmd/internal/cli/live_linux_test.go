@@ -127,7 +127,7 @@ func (p *terminal) keys(t *testing.T, w *world, keys, path string) {
 		p.write(keys)
 		return
 	}
-	for range 100 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		p.write(keys)
 		if w.has(path) {
 			return
@@ -159,7 +159,7 @@ func (w *world) has(path string) bool {
 // await waits for the latest command of a path.
 func (w *world) await(path string, args any) asked {
 	w.t.Helper()
-	for range 2000 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if w.has(path) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
