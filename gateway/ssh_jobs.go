@@ -292,13 +292,25 @@ func (g *Gateway) lookAtJob(of api.Action, w *jobWatch) (over bool) {
 	return ch.ended
 }
 
-// forgetJob removes what an ended job left on its host, once its end is in the log. It is tried once: what stays is a folder
-// whose id no start names again.
+// forgetJob removes what an ended job left on its host, once its end is in the log. It is tried for some 40 seconds: what
+// stays then is a folder whose id no start names again.
 func (g *Gateway) forgetJob(of api.Action) {
-	if _, err := g.atJobHost(of, func(ctx context.Context, conn *sshexec.Conn, _ [][]byte) error {
-		return conn.ForgetJob(ctx, of.JobID)
-	}); err != nil {
-		g.cfg.Log.Info("an ended job's folder stays on its host", "action", of.ID)
+	for pause := time.Second; ; pause *= 3 {
+		over, err := g.atJobHost(of, func(ctx context.Context, conn *sshexec.Conn, _ [][]byte) error {
+			return conn.ForgetJob(ctx, of.JobID)
+		})
+		switch {
+		case err == nil && !over:
+			return
+		case over || pause > 27*time.Second:
+			g.cfg.Log.Info("an ended job's folder stays on its host", "action", of.ID)
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-g.life.Done():
+			return
+		}
 	}
 }
 

@@ -181,7 +181,10 @@ func (c *Conn) CancelJob(ctx context.Context, id string) (Job, error) {
 
 // ForgetJob removes an ended job's folder. Its id must not be started again.
 func (c *Conn) ForgetJob(ctx context.Context, id string) error {
-	_, err := c.jobWord(ctx, "forget", id, jobTimeout, io.Discard)
+	words, err := c.jobWord(ctx, "forget", id, jobTimeout, io.Discard)
+	if err == nil && (len(words) != 1 || words[0] != "forgotten") {
+		return &DialError{Reason: "dial_failed", Detail: "the job's folder can't be removed"}
+	}
 	return err
 }
 

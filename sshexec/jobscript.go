@@ -85,7 +85,7 @@ cancel) grace=$1 L1=$(($2*1024)) L2=$(($3*1024)) w=$(id -u);
  list; i=0; while [ -n "$pids$own" ] && [ $i -lt 30 ]; do [ $i -lt 10 ] || kill -KILL $pids $own 2>/dev/null; nap; list; i=$((i+1)); done;
  [ "$r" = - ] && [ -s "$d/rc" ] && r=$(cat "$d/rc");
  v=gone; [ -z "$odd" ] && [ -n "$sure" ] || v=unsure; [ -z "$pids$own" ] || v=left; echo "$mark $v $r";;
-forget) rm -rf "$d"; echo "$mark forgotten";;
+forget) rm -rf "$d"; [ -e "$d" ] && echo "$mark kept" || echo "$mark forgotten";;
 esac`)
 
 // jobLimits are the hard limits (in KiB, of resident memory and of data) that mark a job's processes: far beyond what a

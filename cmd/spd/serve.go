@@ -57,6 +57,7 @@ func serve(ctx context.Context, uid uint32, served bool, web gateway.Console) er
 	}
 	log.Info("listening", "agents", h.AgentSocket(), "version", version, "pid", os.Getpid())
 	defer lockOnHangup(ctx, g, log)()
+	go giveBack(ctx)
 	return g.Serve(ctx, agents, operators)
 }
 
