@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -99,12 +100,13 @@ func (g *Gateway) endServer(ctx context.Context, s *server, e *epoch, reason str
 	return x.out
 }
 
-// gather pins what is below the child, and what was seen below it before and has left the tree since.
+// gather pins what is below the child, and what was seen below it before and has left the tree since. A gateway that a server
+// started is nobody's: this process is left out.
 func (x *ender) gather() {
 	known := map[string]bool{x.e.inst.child.Key(): true}
 	add := func(ps []*peer.Process) {
 		for _, p := range ps {
-			if known[p.Key()] {
+			if known[p.Key()] || p.Facts().PID == os.Getpid() {
 				p.Close()
 				continue
 			}

@@ -50,8 +50,22 @@ func dialOperator(ctx context.Context, h home.Home) (net.Conn, error) {
 	return dialPath(ctx, addr)
 }
 
-// dialPath checks the socket file and its folder, then connects.
+// dialPath is dialDoor for who will be looked at.
 func dialPath(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := dialDoor(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	// The gateway names the run by whose stdin this process has: where Yama runs it must be let look.
+	if err := peer.Admit(conn.(*net.UnixConn)); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// dialDoor checks the socket file and its folder, then connects.
+func dialDoor(ctx context.Context, path string) (net.Conn, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		if err == unix.EACCES { // the system's folder, which we may not enter: its gateway is another user's
@@ -69,16 +83,7 @@ func dialPath(ctx context.Context, path string) (net.Conn, error) {
 	if int(st.Uid) != uid {
 		return nil, fmt.Errorf("%s belongs to uid %d: %w", path, st.Uid, errNotOurs)
 	}
-	conn, err := dialUnix(ctx, path, uid)
-	if err != nil {
-		return nil, err
-	}
-	// The gateway names the run by whose stdin this process has: where Yama runs it must be let look.
-	if err := peer.Admit(conn.(*net.UnixConn)); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
+	return dialUnix(ctx, path, uid)
 }
 
 // dialUnix connects and asks the kernel whose process listens: it must be uid's.

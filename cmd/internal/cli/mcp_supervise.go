@@ -15,6 +15,7 @@ import (
 	wrapper "sallyport/cmd/internal/mcpshim/wrap"
 	"sallyport/gateway/api"
 	"sallyport/gateway/client"
+	"sallyport/gateway/peer"
 )
 
 // labelForm is what the gateway takes as a server's label.
@@ -82,6 +83,7 @@ func (a *app) supervise(cmd *cobra.Command, c *wrapper.Config, argv []string) er
 		}
 		return s, nil
 	}
+	c.Serving = func(ctx context.Context) ([]*peer.Listener, error) { return client.Serving(ctx, h) }
 	if err := wrapper.Adopt(); err != nil {
 		return fmt.Errorf("adopt what a server leaves behind: %w", err)
 	}

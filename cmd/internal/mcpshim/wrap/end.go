@@ -150,7 +150,7 @@ func (n *kin) terminate(k *child, cfg Config) {
 // clear kills what a child left behind, where nothing else can be below us.
 func (n *kin) clear(cfg Config, ended int) {
 	if cfg.Alone && cfg.Children != "keep" {
-		n.sweep(ended)
+		n.sweep(ended, cfg.Serving)
 	}
 }
 

@@ -1,8 +1,10 @@
 package wrap
 
 import (
+	"context"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,9 +15,18 @@ import (
 // The process must have no children but a wrapper's.
 func Adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// sweep kills every process below us that is below no living child of ours: what a child that ended left behind.
-func (n *kin) sweep(ended int) {
+// servingWait bounds the wait for a place in a gateway's queue.
+const servingWait = 2 * time.Second
+
+// sweep kills every process below us that is below no living child of ours: what a child that ended left behind. A server may
+// have started a gateway with `sp up`; whoever listens at the gateway's door, as the kernel tells, is spared. Where somebody does
+// and can't be told, nobody is killed.
+func (n *kin) sweep(ended int, serving func(context.Context) ([]*peer.Listener, error)) {
 	for range 10 { // a process may start another one while we look
+		gateways, err := listeners(serving)
+		if err != nil {
+			return
+		}
 		roll, err := peer.CallRoll()
 		if err != nil {
 			return
@@ -28,6 +39,11 @@ func (n *kin) sweep(ended int) {
 			}
 		}
 		n.mu.Unlock()
+		for pid, start := range gateways {
+			if roll[pid].Start == start {
+				spare[pid] = true
+			}
+		}
 		var others []int
 		for pid := range spare {
 			others = append(others, pid)
@@ -46,6 +62,27 @@ func (n *kin) sweep(ended int) {
 			return
 		}
 	}
+}
+
+// listeners are the gateways that can be reached, by number, with their starts.
+func listeners(serving func(context.Context) ([]*peer.Listener, error)) (map[int]uint64, error) {
+	if serving == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), servingWait)
+	defer cancel()
+	all, err := serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]uint64)
+	for _, l := range all {
+		if e, err := l.Entry(); err == nil {
+			out[l.PID()] = e.Start
+		}
+		l.Close()
+	}
+	return out, nil
 }
 
 // inherit reaps adopted processes as they end, until stop is called.

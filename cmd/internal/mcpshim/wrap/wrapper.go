@@ -9,6 +9,7 @@ import (
 
 	"sallyport/cmd/internal/mcpshim/jsonline"
 	"sallyport/gateway/api"
+	"sallyport/gateway/peer"
 )
 
 // Config says what is supervised, and how.
@@ -21,9 +22,11 @@ type Config struct {
 	Workers    int      // processes that may read the pipe; 0: one
 	ExitWithin time.Duration
 	Children   string // die, keep, "": nothing is expected
-	Alone      bool   // Adopt was called: whatever child this process has is the server's
+	Alone      bool   // Adopt was called: whatever child this process has is the server's, or a gateway
 	// Open connects to the gateway. pushed takes what it says unasked.
 	Open func(ctx context.Context, pushed func(api.Push)) (Link, error)
+	// Serving pins the gateways that can be reached: they may have been started below us, and are not the server's. nil: none.
+	Serving func(context.Context) ([]*peer.Listener, error)
 }
 
 // Host is the process that speaks MCP to the server, and the stream for people.
