@@ -143,8 +143,19 @@ var wrongProofs = []struct {
 		right: func(s scene) {
 			s.tell(PasskeyRemoved{CredentialID: []byte("es")}, PasskeyAdded{Passkey: "new", CredentialID: []byte("es")})
 		}},
-	{rule: approvalSignature, name: "a key told in the place of another while closed", at: 1, wrong: func(s scene) {
-		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "new", CredentialID: []byte("ed"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"}, VaultUnlocked{})
+	{rule: passkeyTwice, name: "another key while closed", wrong: func(s scene) {
+		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: []byte("x"), RPID: "localhost"})
+	}, right: func(s scene) {
+		s.tell(VaultRestored{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: []byte("x"), RPID: "localhost"}, VaultUnlocked{})
+	}},
+	{rule: passkeyTwice, name: "another key once the backup was opened", wrong: func(s scene) {
+		s.tell(VaultRestored{}, VaultUnlocked{}, VaultLocked{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: []byte("x"), RPID: "localhost"})
+	}},
+	{rule: passkeyTwice, name: "another relying party while closed", wrong: func(s scene) {
+		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: spki(s.t, s.es.Public()), RPID: "example.com"})
+	}},
+	{rule: approvalSignature, name: "a key told in the place of another by a backup", at: 1, wrong: func(s scene) {
+		s.tell(VaultRestored{}, PasskeyAdded{Passkey: "new", CredentialID: []byte("ed"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"}, VaultUnlocked{})
 		s.by("es", "", nil, func(e *ApprovalGranted) { e.Assertion.CredentialID = []byte("ed") })
 	}, right: func(s scene) {
 		s.tell(VaultLocked{}, PasskeyAdded{Passkey: "es", CredentialID: []byte("es"), SPKI: spki(s.t, s.es.Public()), RPID: "localhost"}, VaultUnlocked{})
