@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,43 +43,53 @@ const patientTimers = `data:text/javascript,const t=setTimeout;globalThis.setTim
 
 // TestConformance runs the suite, which knows HTTP alone, through a bridge to the real sp mcp.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	suite := part(t, "conformance", "npm i @modelcontextprotocol/conformance@0.2.0-alpha.12")
 	s := newStage(t)
 	s.target("conform", 0)
 	s.target("late-conform", 35*time.Second)
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 6) // some wait half a minute and do nothing
 	for revision, scenarios := range conforms {
 		for _, scenario := range scenarios {
-			t.Run(revision+"/"+scenario, func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-				defer cancel()
-				results := t.TempDir()
-				cmd := exec.CommandContext(ctx, suite, "server", "--url", s.bridge(t), "--scenario", scenario, "--spec-version", revision, "--timeout", "600000", "-o", results)
-				cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NODE_OPTIONS=--import=" + strings.ReplaceAll(patientTimers, " ", "%20")}
-				cmd.Dir = t.TempDir()
-				cmd.WaitDelay = time.Second
-				out, err := cmd.CombinedOutput()
-				if _, ended := err.(*exec.ExitError); err != nil && !ended {
-					t.Fatalf("%v\n%s", err, out)
-				}
-				passed := 0
-				for _, c := range checksIn(t, results) {
-					want := "SUCCESS"
-					if w := beyond[c.ID]; w != "" {
-						want = w
-					}
-					if c.Status != want && c.Status != "INFO" {
-						t.Errorf("%s: %s, want %s: %s", c.ID, c.Status, want, c.Message)
-					}
-					if c.Status == "SUCCESS" {
-						passed++
-					}
-				}
-				if passed == 0 {
-					t.Errorf("nothing passed: %v\n%s", err, out)
-				}
+			all.Go(func() {
+				slots <- struct{}{}
+				t.Run(revision+"/"+scenario, func(t *testing.T) { s.conforms(t, suite, revision, scenario) })
+				<-slots
 			})
 		}
+	}
+	all.Wait()
+}
+
+// conforms runs one scenario and holds each of its checks to what it is to come to.
+func (s *stage) conforms(t *testing.T, suite, revision, scenario string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	results := t.TempDir()
+	cmd := exec.CommandContext(ctx, suite, "server", "--url", s.bridge(t), "--scenario", scenario, "--spec-version", revision, "--timeout", "600000", "-o", results)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NODE_OPTIONS=--import=" + strings.ReplaceAll(patientTimers, " ", "%20")}
+	cmd.Dir = t.TempDir()
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	passed := 0
+	for _, c := range checksIn(t, results) {
+		want := "SUCCESS"
+		if w := beyond[c.ID]; w != "" {
+			want = w
+		}
+		if c.Status != want && c.Status != "INFO" {
+			t.Errorf("%s: %s, want %s: %s", c.ID, c.Status, want, c.Message)
+		}
+		if c.Status == "SUCCESS" {
+			passed++
+		}
+	}
+	if passed == 0 {
+		t.Errorf("nothing passed: %v\n%s", err, out)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,20 +26,17 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv(inspectorEnv) != "" {
+		if err := inspectorDriver(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 
 func goDriver(command string, args ...string) error {
-	var mu sync.Mutex
-	say := func(v any) {
-		b, err := json.Marshal(v)
-		if err != nil {
-			b = []byte(`{"ok":false,"error":"the answer can't be written"}`)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		os.Stdout.Write(append(b, '\n'))
-	}
 	ctx := context.Background()
 	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, &mcp.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { say(map[string]any{"listChanged": true}) },
@@ -112,4 +108,5 @@ type wish struct {
 	Timeout  int            `json:"timeout,omitzero"` // milliseconds; 0: the client's own
 	Progress bool           `json:"progress,omitzero"`
 	Call     int            `json:"call,omitzero"` // what is to be aborted
+	Once     bool           `json:"once,omitzero"` // it is going to be aborted, which the Inspector's connections can't do
 }

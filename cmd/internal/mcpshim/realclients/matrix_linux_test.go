@@ -19,49 +19,9 @@ import (
 	"sallyport/gateway/api"
 )
 
-// modules is the folder that holds an npm package: the one of a program in PATH, or npm's own.
-func modules(t *testing.T, pkg, version string) string {
-	t.Helper()
-	var dirs []string
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		dirs = append(dirs, filepath.Dir(dir), filepath.Join(filepath.Dir(dir), "lib/node_modules"))
-	}
-	for _, dir := range dirs {
-		b, err := os.ReadFile(filepath.Join(dir, pkg, "package.json"))
-		if err == nil && strings.Contains(string(b), `"version": "`+version+`"`) {
-			return dir
-		}
-	}
-	if os.Getenv("SALLYPORT_REAL") == "require" {
-		t.Fatalf("%s@%s: required and not found", pkg, version)
-	}
-	t.Skipf("%s: not found (npm i %s@%s, and its node_modules/.bin in PATH)", pkg, pkg, version)
-	return ""
-}
-
-// sdks are the clients of the matrix: what starts them, before the server's command.
-func sdks(t *testing.T) map[string][]string {
-	node := part(t, "node", "https://nodejs.org")
-	dir := modules(t, "@modelcontextprotocol/sdk", "1.32.2")
-	if v2 := modules(t, "@modelcontextprotocol/client", "2.4.0"); v2 != dir {
-		t.Fatalf("the SDKs lie in two places, %s and %s", dir, v2)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js := []string{"env", "SDK_MODULES=" + dir, node, "testdata/sdk.mjs"}
-	return map[string][]string{
-		"ts-v1":        append(js[:4:4], "v1"),
-		"ts-v2-legacy": append(js[:4:4], "legacy"),
-		"ts-v2-auto":   append(js[:4:4], "auto"),
-		"go":           {"env", driverEnv + "=1", self},
-	}
-}
-
-// TestMatrix plays every situation with every SDK's client, over the real sp mcp and spd. (MCP Inspector's CLI, which makes
-// one call a process, is in TestInspector of mcpshim.)
+// TestMatrix plays every situation with every client, over the real sp mcp and spd.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	all := sdks(t)
 	s := newStage(t)
 	const never = 24 * time.Hour
@@ -107,7 +67,8 @@ type answer struct {
 	} `json:"result"`
 
 	Connected   bool   `json:"connected"`
-	PID         int    `json:"pid"`
+	PID         int    `json:"pid"`  // the shim
+	Host        int    `json:"host"` // what started it, where that isn't the driver itself
 	Era         string `json:"era"`
 	Declared    bool   `json:"listChangedDeclared"`
 	ListChanged bool   `json:"listChanged"`
@@ -126,6 +87,7 @@ type driver struct {
 	s    *stage
 	name string
 	cmd  *exec.Cmd
+	host *os.Process // what has the shim
 	in   io.WriteCloser
 	out  chan answer // closed at its end
 	hail answer      // its first line
@@ -172,6 +134,13 @@ func (s *stage) drive(name string, argv []string) *driver {
 		}
 	}()
 	d.hail = d.hear(func(a answer) bool { return a.Connected })
+	if d.host = cmd.Process; d.hail.Host != 0 {
+		if d.host, err = os.FindProcess(d.hail.Host); err != nil {
+			s.t.Error(err)
+			return nil
+		}
+		s.t.Cleanup(func() { d.host.Kill() })
+	}
 	return d
 }
 
@@ -236,7 +205,7 @@ func session(s *stage, name string, argv []string, n int) {
 		return
 	}
 	t := s.t
-	if want := map[bool]string{true: "modern", false: "legacy"}[name == "ts-v2-auto"]; name != "go" && d.hail.Era != want || !d.hail.Declared {
+	if want := map[bool]string{true: "modern", false: "legacy"}[name == "ts-v2-auto" || name == "inspector"]; name != "go" && d.hail.Era != want || !d.hail.Declared {
 		t.Errorf("%s: connected as %+v", name, d.hail)
 	}
 	if a := d.ask(wish{Op: "list"}); !a.OK || len(a.Result.Tools) < 9 {
@@ -249,20 +218,23 @@ func session(s *stage, name string, argv []string, n int) {
 		t.Errorf("%s: isError: %+v", name, a)
 	}
 	// Cancelled while its card waits: the card goes, nothing is sent.
-	id := d.tell(s.http("POST", "never-"+name, n+2, "answer"))
+	w := s.http("POST", "never-"+name, n+2, "answer")
+	w.Once = true
+	id := d.tell(w)
 	s.until(name+": a card", func() bool { return s.cards("never-"+name) == 1 })
 	d.tell(wish{Op: "abort", Call: id})
 	if a := d.hear(func(a answer) bool { return a.ID == id }); a.OK {
 		t.Errorf("%s: cancelled: %+v", name, a)
 	}
 	s.until(name+": the card's end", func() bool { return s.cards("never-"+name) == 0 })
-	// The client gives up by itself.
-	w := s.http("POST", "never-"+name, n+3, "answer")
-	w.Timeout = 500
-	if a := d.ask(w); a.OK {
-		t.Errorf("%s: timeout: %+v", name, a)
+	if name != "inspector" { // whose calls have no limit of the user's
+		w := s.http("POST", "never-"+name, n+3, "answer")
+		w.Timeout = 500
+		if a := d.ask(w); a.OK {
+			t.Errorf("%s: timeout: %+v", name, a)
+		}
+		s.until(name+": the card's end after a timeout", func() bool { return s.cards("never-"+name) == 0 })
 	}
-	s.until(name+": the card's end after a timeout", func() bool { return s.cards("never-"+name) == 0 })
 	if a := d.ask(s.http("GET", name, n+4, "answer")); !a.OK || a.Result.IsError {
 		t.Errorf("%s: the call after: %+v", name, a)
 	}
@@ -302,7 +274,7 @@ func wait(s *stage, name string, argv []string, n int) {
 			if !a.OK || a.Result.IsError || a.Result.Structured.State != "pending" {
 				s.t.Errorf("%s, progress %v: %+v", name, progress, a)
 			}
-			if got := d.progress[id]; (got >= 2) != progress {
+			if got := d.progress[id]; (got >= 2) != progress && name != "inspector" { // which wants none
 				s.t.Errorf("%s, progress %v: told %d times", name, progress, got)
 			}
 			for range 4 { // 40 s each
@@ -342,11 +314,10 @@ func kill(s *stage, name string, argv []string, n int) {
 					return
 				}
 			}
-			pid := d.cmd.Process.Pid
+			p, err := d.host, error(nil)
 			if victim == "shim" {
-				pid = d.hail.PID
+				p, err = os.FindProcess(d.hail.PID)
 			}
-			p, err := os.FindProcess(pid)
 			if err == nil {
 				err = p.Kill()
 			}
@@ -359,6 +330,7 @@ func kill(s *stage, name string, argv []string, n int) {
 				}
 			}
 			s.gone(what, d.hail.PID)
+			d.host.Kill()
 			d.cmd.Process.Kill()
 			for range d.out {
 			}
