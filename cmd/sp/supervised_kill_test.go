@@ -21,15 +21,15 @@ func sortedKeys[V any](m map[string]V) (keys []string) {
 	return keys
 }
 
-// TestSupervisedKills kills, in turn, host, wrapper, server and spd while a supervised server is idle, has a card open, has
-// not yet written, or has written and not answered. Afterwards nothing runs that should not, each write happened once at
+// TestSupervisedKills kills, in turn, host, wrapper, server and spd while a supervised server is idle, has a card open, is
+// reading, has not yet written, or has written and not answered. Afterwards nothing runs that should not, each write happened once at
 // most, what the log says of the call fits, and it names the run and the epoch.
 func TestSupervisedKills(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("supervised servers are recognised through /proc")
 	}
 	w := bareWorld(t)
-	moments := []string{"idle", "card", "before", "after"}
+	moments := []string{"idle", "card", "read", "before", "after"}
 	t.Run("processes", func(t *testing.T) {
 		for _, victim := range []string{"host", "wrapper", "server"} {
 			for _, moment := range moments {
@@ -64,14 +64,14 @@ type killing struct {
 
 func newKilling(t *testing.T, w *world, moment string) *killing {
 	t.Helper()
-	k := &killing{moment: moment, host: python(t, w, nil, plainTool("wait_before"), plainTool("wait_after"))}
+	k := &killing{moment: moment, host: python(t, w, nil, plainTool("wait_read"), plainTool("wait_before"), plainTool("wait_after"))}
 	k.greet()
 	fmt.Sscanf(k.status("server started:", 1)[2], "pid=%d", &k.server)
 	k.wrapper = parentOf(k.server)
 	if k.server == 0 || k.wrapper == 0 {
 		t.Fatalf("server %d, wrapper %d", k.server, k.wrapper)
 	}
-	tool := map[string]string{"card": "wait_before", "before": "wait_before", "after": "wait_after"}[moment]
+	tool := map[string]string{"card": "wait_before", "read": "wait_read", "before": "wait_before", "after": "wait_after"}[moment]
 	if moment == "idle" {
 		return k
 	}

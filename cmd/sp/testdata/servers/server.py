@@ -37,6 +37,10 @@ def call(name, args):
         os._exit(3)
     if name == "die_before":
         os._exit(3)
+    if name == "wait_read":
+        open(args["gate"] + ".asked", "w").close()
+        wait(args["gate"])
+        return "read"
     if name == "wait_before":
         open(args["gate"] + ".asked", "w").close()
         wait(args["gate"])
