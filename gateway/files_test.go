@@ -227,8 +227,7 @@ func TestReadAlong(t *testing.T) {
 	go r.approveAll(ctx, "run")
 	a := r.agent()
 	first := a.send("call", call0(up.URL+"/events", "GET"))
-	for len(up.paths()) == 0 {
-	}
+	until(t, "the call", func() bool { return len(up.paths()) > 0 })
 	id := r.acts.list("")[0].ID
 	all, cursor := "", "0"
 	next := func() {

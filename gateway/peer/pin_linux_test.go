@@ -345,13 +345,17 @@ func TestClose(t *testing.T) {
 		t.Error("close looks like a death")
 	default:
 	}
-	if after := descriptors(t); after != before {
+	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors, before %d", after, before)
 	}
 }
 
+// descriptors counts what this process has open. What nothing holds any more is closed by the garbage collector, at any
+// time: so it has its turn first, and fewer than before are an earlier test's.
 func descriptors(t *testing.T) int {
 	t.Helper()
+	runtime.GC()
+	runtime.GC()
 	e, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)

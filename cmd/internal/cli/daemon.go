@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startWithin = 10 * time.Second // from the start of spd to its first answer
+	startWithin = 30 * time.Second // from the start of spd to its first answer
 	stopWithin  = 30 * time.Second // from the request to the end of the process: actions in flight are waited for
 	askEvery    = 50 * time.Millisecond
 )
