@@ -17,6 +17,7 @@ import (
 // accessAsk is what is asked for.
 type accessAsk struct {
 	tools   []string // that can use the target's credential, sorted
+	missing bool     // there is no such target: nothing can be given
 	reopens bool     // asked while the run was denied
 	early   bool     // and less than pleaEvery after the last time
 }
@@ -71,7 +72,7 @@ func (p *plan) bindAccess(t *targets) {
 		p.login(t, h)
 		p.summary += ": ssh " + escape(h.spec.User+"@"+h.spec.Address, 512)
 	default:
-		p.unbound(authz.TargetUnknown, "no target of this name: choose one from list_targets, or ask the operator to add it (`sp secret add NAME` or `sp host add NAME`); never ask anybody for its value")
+		p.missing(t)
 	}
 	p.authz.Access = p.access.tools
 }
@@ -96,7 +97,9 @@ func (p *plan) given(t *targets) string {
 
 // giveAccess asks for a grant and answers with it.
 func (g *Gateway) giveAccess(asking context.Context, who caller, p *plan, a api.Action) api.Action {
-	g.plead(who.run, p)
+	if !p.access.missing { // what gives nothing opens no denied run, and takes no turn of it
+		g.plead(who.run, p)
+	}
 	for range 4 { // each turn means that something changed while the operator was asked
 		if asking.Err() != nil {
 			return g.refuse(asking, who, p, a, askEnded(asking))
@@ -109,6 +112,9 @@ func (g *Gateway) giveAccess(asking context.Context, who caller, p *plan, a api.
 			}
 			continue // it ended since
 		case authz.Deny:
+			if p.access.missing && d.Reason == authz.TargetUnknown && who.epoch.inst == nil { // a supervised server asks nothing by itself
+				return g.askForTarget(asking, who, p, a)
+			}
 			return g.deny(asking, who, p, a, d)
 		}
 		card, refused := g.ask(asking, who, p, func() authz.Decision { return g.judge(who, p, authz.FullWalk) })

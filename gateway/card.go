@@ -48,6 +48,9 @@ func (g *Gateway) newCard(who caller, p *plan, a *ask) (*card, error) {
 	}
 	if p.access != nil {
 		c.shown.Access = p.access.tools
+		if p.access.missing {
+			c.shown.Missing = p.adding()
+		}
 	}
 	if p.relay != nil {
 		c.shown.Defaults = p.relay.defaults

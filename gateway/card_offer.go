@@ -20,6 +20,9 @@ const acceptWeak = "that this agent counts as identified, though its identity is
 
 // offers are the answers that a card takes.
 func offers(t *targets, p *plan, weak bool) []api.Offer {
+	if p.access != nil && p.access.missing {
+		return nil
+	}
 	once := api.Offer{Scope: "use", Gives: "this call, once"}
 	all := api.Offer{Scope: "run", Gives: p.reach(t) + ", until the run ends"}
 	switch {

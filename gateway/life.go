@@ -47,7 +47,7 @@ var life = [...]stage{
 	denied: {api.Done, "denied", "the ladder, the operator's no, a cancellation, or the caller's end before the intent; the gate or the address check after it",
 		"an authorization_denied note; after the intent a RESULT", nil},
 	notSent:      {api.Done, "not_sent", "the executor: no byte of the request left", inResult, nil},
-	confirmed:    {api.Done, "confirmed", "the executor: a final status line or an exit status came; or a watched job's end; of request_access the operator's yes", inResult + "; of request_access the approval and the grant", nil},
+	confirmed:    {api.Done, "confirmed", "the executor: a final status line or an exit status came; or a watched job's end; of request_access the operator's yes, or that the target which it asked for exists now", inResult + "; of request_access the approval and the grant, or the card's end and the target's addition", nil},
 	redirected:   {api.Done, "redirect_not_followed", "the executor: a 3xx came", inResult, nil},
 	failedRemote: {api.Done, "failed_remote", "the executor: an exit signal, or a protocol's answer that is no result", inResult, nil},
 	unconfirmed: {api.Done, "sent_unconfirmed", "the executor: it left and no result came, also by revoke, lock, cancellation or deadline; or the next start, for an intent that has none",

@@ -57,6 +57,8 @@ func (g *Gateway) takeCard(r opRequest, a api.ApproveArgs) (*card, error) {
 		return nil, gone
 	case c == nil:
 		return nil, api.Fail("invalid_request", "cardDigest: not the card that waits; look at it again")
+	case c.plan.access != nil && c.plan.access.missing:
+		return nil, api.Fail("invalid_request", "no target of this name exists: "+c.shown.Missing)
 	case c.plan.authz.Confirm == authz.ConfirmPasskey && r.signed == nil:
 		return nil, api.Fail("proof_required", "this credential wants a passkey for each use; a "+r.who+" is none")
 	case a.AcceptWeak && !c.weak():

@@ -63,6 +63,7 @@ func (g *Gateway) opCredentialAdd(r opRequest) (any, error) {
 		_, err := g.vault.AddCredential(ctx, m, value, also)
 		return err
 	})
+	g.targetsAdded()
 	if err != nil {
 		return nil, err
 	}

@@ -243,6 +243,9 @@ func (p *plan) current(s *vault.Snapshot) bool {
 	if p.relay != nil {
 		return true // it has no credential; its contract is looked at under the run's lock
 	}
+	if p.access != nil && p.access.missing {
+		return p.absent(s)
+	}
 	m, ok := s.Credential(p.secret.Name)
 	if !ok || m.Version != p.secret.Version {
 		return false

@@ -83,6 +83,7 @@ func (g *Gateway) altered(ctx context.Context, draw func(*vault.Snapshot) (alter
 		}
 		return a, lost, err
 	}
+	g.targetsAdded()
 	now := g.vault.Snapshot()
 	g.cards.expire(func(c *card) bool { return now == nil || !c.plan.current(now) }, a.reason)
 	if len(lost) > 0 {

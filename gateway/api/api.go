@@ -172,9 +172,12 @@ type AccessArgs struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Access is what request_access was given: a grant of this run and epoch.
+// Access is what request_access was given: a grant of this run and epoch; or, where there was no such target, none: Added
+// is its name, now that the operator has added it, and Note what to do next.
 type Access struct {
-	Grant Grant `json:"grant"`
+	Grant Grant  `json:"grant,omitzero"`
+	Added string `json:"added,omitempty"`
+	Note  string `json:"note,omitempty"`
 }
 
 // TransferArgs are ssh_upload's and ssh_download's. Path is on the host, absolute. An upload's bytes are a Blob's; Mode is

@@ -37,6 +37,7 @@ type Approval struct {
 	Server         *Server   `json:"server,omitempty"`   // of a supervised server's tool: the code that would act
 	Defaults       []Default `json:"defaults,omitempty"` // fields that the call leaves out, and what the server claims of them
 	Access         []string  `json:"access,omitempty"`   // of request_access: the tools that a yes gives with the credential
+	Missing        string    `json:"missing,omitempty"`  // of request_access: there is no such target, so no yes is possible; how to add it
 }
 
 // Origin is what was observed of where a call comes from, besides its run's agent.

@@ -50,3 +50,26 @@ func TestPendingInBrowser(t *testing.T) {
 		t.Errorf("the page complained: %q", c)
 	}
 }
+
+// An agent asks for a target that does not exist: the page says how to add it and offers no yes.
+func TestPendingMissing(t *testing.T) {
+	b := browser.Start(t)
+	s := newStand(t)
+	b.Open(s.url())
+	b.Reads("Nothing waits")
+	agent, done := s.agent(), make(chan answered, 1)
+	go func() {
+		a, err := agent.Act(t.Context(), api.ActionRequest{Tool: api.ToolAccess, Args: []byte(`{"target":"web","reason":"to look at its logs"}`)})
+		done <- answered{a, err}
+	}()
+	b.Reads("access to web, a target that does not exist", "to look at its logs", "sp host add web")
+	b.Until("there is no yes", `!!document.querySelector('article.card button.no') && !document.querySelector('article.card button.yes, article.card fieldset')`)
+	b.Press("article.card", "Deny")
+	if got := s.wait(done); got != "approval_denied" {
+		t.Fatalf("denied: %s", got)
+	}
+	b.Reads("Nothing waits")
+	if c := b.Complaints(); len(c) > 0 {
+		t.Errorf("the page complained: %q", c)
+	}
+}

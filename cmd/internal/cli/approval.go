@@ -122,6 +122,10 @@ passkey signs is shown, and signed, by the browser.`,
 		if err := checkCard(card); err != nil {
 			return err
 		}
+		if card.Missing != "" {
+			a.showCard(card, "nothing")
+			return &adviceError{errors.New("no target of this name exists, so there is nothing to say yes to"), card.Missing}
+		}
 		yes, ok := gives(card, args)
 		if passkey {
 			return a.signOnPage(cmd.Context(), card)

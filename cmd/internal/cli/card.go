@@ -68,6 +68,9 @@ func (a *app) observed(c api.Approval) []cardLine {
 		out = append(out, cardLine{label: label, text: l})
 		label = ""
 	}
+	if c.Missing != "" {
+		out = append(out, cardLine{label: "answer", text: c.Missing})
+	}
 	out = append(out, serverLines(c)...)
 	for _, g := range c.Gaps {
 		out = append(out, cardLine{label: "mind", text: g})

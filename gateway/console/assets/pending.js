@@ -117,15 +117,16 @@ async function card(c) {
         ['Epoch', id(c.executionEpoch)],
       ])),
     h('div', { class: 'words' }, h('span', { class: 'faint' }, 'Card'), ' ', id(c.id), h('div', null, h('span', { class: 'faint' }, 'Words to compare'), ' ', h('strong', null, said))),
+    c.missing ? h('p', null, c.missing) : null,
     sound ? null : h('p', { class: 'alarm' }, 'This card is not the one that its digest names. Deny it.'));
   const form = h('form', { class: 'answer', onsubmit: (e) => e.preventDefault() });
-  const scope = offers(c, form);
+  const scope = c.missing ? null : offers(c, form);
   const deny = button('Deny', { class: 'no', 'data-key': 'deny-' + c.id, onclick: () => send(el, buttons, () => call('approval/deny', { id: c.id }), 'Denied.') });
   const approve = button('Approve', { class: 'yes', 'data-key': 'approve-' + c.id, 'data-never': !sound, onclick: () => yes(el, buttons, c, scope()) });
   const revoke = button('Revoke', { class: 'cut', title: 'Revoke the whole run', 'data-key': 'revoke-' + c.id,
     onclick: () => send(el, buttons, () => call('run/revoke', { id: c.agentRun }), 'The run is revoked.') });
-  buttons.push(deny, approve, revoke);
-  form.append(h('div', { class: 'buttons' }, deny, approve, revoke));
+  buttons.push(...[deny, c.missing ? null : approve, revoke].filter(Boolean)); // a target that does not exist takes no yes
+  form.append(h('div', { class: 'buttons' }, buttons));
   el.append(form);
   return el;
 }
