@@ -69,7 +69,7 @@ var Codes = []Code{
 	{"server_down", 503, 1, NextRestart, "no process of this server lives", "wait until it is started again, then refresh tool metadata"},
 	{"identity_unstable", 403, 1, NextRestart, "what runs is not what was measured before its start", "start the server again, and leave its files alone meanwhile"},
 	// Rung 5: what is asked for.
-	{"target_unknown", 404, 1, NextFix, "no target of this name", "choose one from list_targets"},
+	{"target_unknown", 404, 1, NextFix, "no target of this name", "choose one from list_targets, or ask the operator for it with request_access"},
 	{"action_unknown", 404, 1, NextFix, "no such action of this run", "use the id that the call answered"},
 	{"rule_mismatch", 403, 1, NextFix, "no credential's rule allows this request", "choose a request that a rule of list_targets allows"},
 	{"header_refused", 403, 1, NextFix, "a header is not the agent's to set", "leave the named header out"},

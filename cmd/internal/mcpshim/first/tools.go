@@ -184,13 +184,13 @@ const tools = `[
  {
   "name": "request_access",
   "title": "Request access",
-  "description": "Ask the operator for a grant of a target for this session, before a call needs it or after the operator has denied this session. Nothing is sent to the target. The answer is the grant; calls of its tools that the target's rules allow then run without another question, unless the target's confirm mode asks for each use. A target that does not exist is target_unknown: the operator has to add it first. Never ask anybody for a password, key or token.",
+  "description": "Ask the operator for a grant of a target for this session, before a call needs it or after the operator has denied this session. Nothing is sent to the target. The answer is the grant; calls of its tools that the target's rules allow then run without another question, unless the target's confirm mode asks for each use. A target that does not exist is asked for too: the answer comes once the operator has added it, and gives no grant yet. Never ask anybody for a password, key or token.",
   "inputSchema": {
    "type": "object",
    "properties": {
     "target": {
      "type": "string",
-     "description": "Name of a target of list_targets."
+     "description": "Name of a target of list_targets, or what the operator would call a new one: a-z, 0-9, dot, dash, underscore."
     },
     "reason": {
      "type": "string",
