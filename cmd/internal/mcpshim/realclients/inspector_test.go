@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,8 +75,14 @@ func inspectorDriver(server []string) error {
 
 // connect opens the connection and says what the test wants to know of it.
 func (i *inspector) connect() (map[string]any, error) {
-	if _, err := i.mcpdo("--config", i.config(), "connect", "--era", "auto", "--connect-timeout", "0", "sp"); err != nil {
-		return nil, err
+	for end := time.Now().Add(patience); ; { // it gives its daemon ten seconds to come up
+		_, err := i.mcpdo("--config", i.config(), "connect", "--era", "auto", "--connect-timeout", "0", "sp")
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			return nil, err
+		}
 	}
 	var shown struct {
 		Era          string `json:"protocolEra"`
@@ -125,7 +132,8 @@ func (i *inspector) mcpdo(args ...string) ([]byte, error) {
 // With an id it can be interrupted.
 func (i *inspector) run(id int, program string, args ...string) ([]byte, error) {
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"HOME=" + i.dir, "PATH=" + os.Getenv("PATH"), "MCP_INSPECTOR_DAEMON_DIR=" + i.dir, "MCP_STORAGE_DIR=" + i.dir, "MCP_INSPECTOR_SECRET_STORE=file"}
+	cmd.Env = []string{"HOME=" + i.dir, "PATH=" + os.Getenv("PATH"), "MCP_INSPECTOR_DAEMON_DIR=" + i.dir, "MCP_STORAGE_DIR=" + i.dir, "MCP_INSPECTOR_SECRET_STORE=file",
+		"NODE_OPTIONS=--import=" + slowTimers("ms<1000?ms:ms*30")} // it gives its daemon two seconds to answer
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
