@@ -601,4 +601,18 @@ func testHabits(t *testing.T, w *mcpWorld) {
 			})
 		}
 	}
+	t.Run("crash supervised", func(t *testing.T) {
+		t.Parallel()
+		x := w.start(t, w.s.Env(), filepath.Join(w.bin, "agent"), "host", "socket", filepath.Join(w.bin, "sp"), "mcp", "--label", "crash", "--", "cat")
+		started := func(p *peer.Process) bool { return p.Facts().Comm == "cat" }
+		all := below(t, x.cmd.Process.Pid)
+		for end := time.Now().Add(mcpPatience); !slices.ContainsFunc(all, started); all = below(t, x.cmd.Process.Pid) {
+			if time.Now().After(end) {
+				t.Fatal("the server does not start")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		x.say("!crash")
+		gone(t, all)
+	})
 }

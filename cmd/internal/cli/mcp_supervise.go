@@ -91,7 +91,9 @@ func (a *app) supervise(cmd *cobra.Command, c *wrapper.Config, argv []string) er
 	if err != nil {
 		return err
 	}
-	return wrapper.Run(cmd.Context(), *c, wrapper.Host{In: in, Out: out, Err: os.Stderr})
+	gone, release := peer.Feeder()
+	defer release()
+	return wrapper.Run(cmd.Context(), *c, wrapper.Host{In: in, Out: out, Err: os.Stderr, Gone: gone})
 }
 
 // labelOf is a label from a command: the script's name without its ending where an interpreter runs one.

@@ -148,6 +148,7 @@ type rig struct {
 	out  chan string
 	done chan error
 	stop context.CancelFunc
+	gone chan struct{} // nil: nobody knows
 }
 
 type lockedBuffer struct {
@@ -184,7 +185,7 @@ func newRig(t *testing.T, role string, change ...func(*rig)) *rig {
 	r.in = inW
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	go func() { r.done <- Run(ctx, r.cfg, Host{In: inR, Out: outW, Err: r.errs}) }()
+	go func() { r.done <- Run(ctx, r.cfg, Host{In: inR, Out: outW, Err: r.errs, Gone: r.gone}) }()
 	go func() {
 		defer close(r.out)
 		for b := bufio.NewReaderSize(outR, 1<<20); ; {

@@ -31,9 +31,10 @@ type Config struct {
 
 // Host is the process that speaks MCP to the server, and the stream for people.
 type Host struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
+	In   io.Reader
+	Out  io.Writer
+	Err  io.Writer
+	Gone <-chan struct{} // closed when the process has ended, though a helper may hold In open; nil: nobody knows
 }
 
 const (
@@ -60,7 +61,7 @@ type wrapper struct {
 	ending  *ending               // nil: the session goes on
 }
 
-// Run serves one host until its input ends, its output breaks or ctx ends, and then ends the server in the fixed order.
+// Run serves one host until its input ends, it has gone, its output breaks or ctx ends, and then ends the server in the fixed order.
 func Run(ctx context.Context, cfg Config, h Host) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -78,7 +79,7 @@ func Run(ctx context.Context, cfg Config, h Host) error {
 	}()
 	go w.readHost(h.In)
 	w.launch("supervisor", nil)
-	stop := ctx.Done()
+	stop, gone := ctx.Done(), h.Gone
 	for done := false; !done; {
 		select {
 		case f := <-w.news:
@@ -86,6 +87,9 @@ func Run(ctx context.Context, cfg Config, h Host) error {
 		case <-stop:
 			stop = nil
 			w.end("signal")
+		case <-gone:
+			gone = nil
+			w.end("eof")
 		}
 		done = w.ending != nil && w.ending.step(w)
 	}

@@ -388,6 +388,24 @@ func TestCancelledCallIsSilent(t *testing.T) {
 	})
 }
 
+// A host that has died, though somebody holds our input open.
+func TestHostGone(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	r := newRig(t, "", func(r *rig) { r.gone = gone })
+	r.greet()
+	close(gone)
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	r.g.locked(func() {
+		if !slices.Equal(r.g.ends, []string{"eof"}) {
+			t.Errorf("ends %v", r.g.ends)
+		}
+	})
+}
+
 // The host's end: the server gets EOF, then TERM, then KILL; its environment held a path and no more of ours.
 func TestEndOfTheHost(t *testing.T) {
 	t.Parallel()
