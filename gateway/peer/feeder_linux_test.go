@@ -71,6 +71,7 @@ func ends(how string) (ours, theirs *os.File, err error) {
 }
 
 // lend HOW FILE ARG…: a client that passes its own writing end on to what it starts, as one does that forgets to close it.
+// It says a line.
 func lend(args []string) error {
 	ours, theirs, err := ends(args[0])
 	if err != nil {
@@ -82,6 +83,7 @@ func lend(args []string) error {
 		return err
 	}
 	theirs.Close()
+	fmt.Fprintln(ours)
 	return idle(nil)
 }
 
@@ -190,4 +192,5 @@ func TestFeederLives(t *testing.T) {
 	exe := self(t)
 	_, out := feeding(t, exe, []string{"role:lend", "pipe", "/bin/sh", "-c", `"$0" role:fed; true`, exe})
 	said(t, out, "watches true")
+	said(t, out, "heard")
 }
