@@ -23,9 +23,8 @@ type listed struct {
 	cursor   string           // its next page's
 	due      bool             // a fetch will start when the debounce is over
 	fetching bool
-	fetched  bool      // the gateway knows the tools of the current epoch
-	stale    bool      // they changed while they were fetched
-	early    []message // calls that wait until the gateway knows them
+	fetched  bool // the gateway knows the tools of the current epoch
+	stale    bool // they changed while they were fetched
 }
 
 // changed takes the server's word that its tools changed. The host hears of it when we know what changed.

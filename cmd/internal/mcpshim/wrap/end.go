@@ -32,7 +32,7 @@ func (w *wrapper) end(reason string) {
 		return
 	}
 	w.ending = &ending{reason: reason}
-	for _, m := range w.waiting() { // it will not be sent any more
+	for _, m := range w.unwait() { // it will not be sent any more
 		if m.method == "tools/call" {
 			w.reply(m, w.refusal(m.id, api.Fail("not_sent", "the session ended before anything of it was sent")))
 		} else {

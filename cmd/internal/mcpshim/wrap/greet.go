@@ -140,7 +140,7 @@ func negotiated(result jsontext.Value) string {
 // reconnect ends the session: what was negotiated is not changed under a host's feet.
 func (w *wrapper) reconnect(err error) {
 	w.say("sp mcp: %v; connect again", err)
-	for _, m := range w.waiting() {
+	for _, m := range w.unwait() {
 		w.reply(m, failure(m.id, codeAgain, err.Error()+"; connect again"))
 	}
 	w.end("eof")

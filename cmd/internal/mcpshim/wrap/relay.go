@@ -39,12 +39,8 @@ type relayEnd struct {
 	err error
 }
 
-// call asks the gateway for one tools/call.
+// call asks the gateway, which take has seen to be there, for one tools/call.
 func (w *wrapper) call(m message) {
-	if w.link == nil {
-		w.reply(m, w.refusal(m.id, api.Fail("gateway_unreachable", "")))
-		return
-	}
 	if w.fetching && !w.fetched { // the gateway does not know this epoch's tools yet; it will within moments
 		w.wait(&w.early, m)
 		return

@@ -19,14 +19,13 @@ const (
 // supervised is the server as it stands.
 type supervised struct {
 	kin      *kin
-	link     Link      // nil: no gateway
-	kid      *child    // nil: no server runs
-	starting bool      // one is being started
-	again    bool      // a request is reason enough to try a start
-	held     []message // what the host said meanwhile
-	down     string    // why none runs, for the host
-	stop     bool      // the operator wants none any more
-	epoch    string    // the last one that the gateway named
+	link     Link   // nil: no gateway
+	kid      *child // nil: no server runs
+	starting bool   // one is being started
+	again    bool   // a request is reason enough to try a start
+	down     string // why none runs, for the host
+	stop     bool   // the operator wants none any more
+	epoch    string // the last one that the gateway named
 	crashes  []time.Time
 	files    *watch // nil: nothing is watched
 	late     int    // lines of or for a server that had ended
@@ -126,7 +125,7 @@ func (w *wrapper) failed(k *child, err error) {
 	w.say("sp mcp: %s", w.down)
 	w.settleDead()
 	w.fetching = false
-	for _, m := range w.waiting() {
+	for _, m := range w.unwait() {
 		if m.method == "tools/call" {
 			w.reply(m, w.refusal(m.id, e))
 		} else {

@@ -2,8 +2,11 @@ package wrap
 
 import "slices"
 
-// What the host said while nothing could be done with it waits in one of two places: all of it in held, until a server is
-// ready; a tools/call in early, until the gateway knows the server's tools.
+// waiting is what the host said while nothing could be done with it.
+type waiting struct {
+	held  []message // until a server is ready
+	early []message // tools/calls, until the gateway knows the server's tools
+}
 
 // wait keeps a message. Where too many are kept already, a request is refused and the rest is dropped.
 func (w *wrapper) wait(where *[]message, m message) {
@@ -33,8 +36,8 @@ func (w *wrapper) letAllGo() {
 	w.letGo(&w.held)
 }
 
-// waiting takes out what waits, and returns the requests among it, whose answers are the caller's now.
-func (w *wrapper) waiting() []message {
+// unwait takes out what waits, and returns the requests among it, whose answers are the caller's now.
+func (w *wrapper) unwait() []message {
 	all := slices.Concat(w.early, w.held)
 	w.early, w.held = nil, nil
 	return slices.DeleteFunc(all, func(m message) bool {

@@ -55,10 +55,16 @@ type wrapper struct {
 	supervised
 	agreed
 	listed
-	open    map[string]bool       // requests that the host waits for, by the key of its id
+	waiting
+	requests
+	ending *ending // nil: the session goes on
+}
+
+// requests are those that the host waits for, by the key of its id.
+type requests struct {
+	open    map[string]bool
 	calls   map[string]*relay     // of those, the tools/calls that the gateway was asked about
 	listens map[string]*listening // and the subscriptions
-	ending  *ending               // nil: the session goes on
 }
 
 // Run serves one host until its input ends, it has gone, its output breaks or ctx ends, and then ends the server in the fixed order.
@@ -66,12 +72,11 @@ func Run(ctx context.Context, cfg Config, h Host) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w := &wrapper{cfg: cfg, errs: h.Err, host: newQueue(), ctx: life, news: make(chan func()), over: make(chan struct{}),
-		open: make(map[string]bool), calls: make(map[string]*relay)}
+		requests: requests{open: make(map[string]bool), calls: make(map[string]*relay), listens: make(map[string]*listening)}}
 	w.kin = newKin()
 	if cfg.Alone {
 		defer w.kin.inherit()()
 	}
-	w.listens = make(map[string]*listening)
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
