@@ -9,7 +9,7 @@ import (
 )
 
 // Unreleased is what a build calls itself that nobody numbered.
-const Unreleased = "dev"
+const Unreleased = stamp.Unreleased
 
 // Build is one build of sp or spd.
 type Build struct {

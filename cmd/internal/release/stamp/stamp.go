@@ -3,3 +3,6 @@ package stamp
 
 // Version is a release's (-X sallyport/cmd/internal/release/stamp.Version=1.2.3); "" in a build that nobody numbered.
 var Version string
+
+// Unreleased is what such a build calls itself.
+const Unreleased = "dev"
