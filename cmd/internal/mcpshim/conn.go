@@ -32,19 +32,24 @@ type conn struct {
 	said   first.Session // legacy's, until it has begun
 	queue  chan []byte
 
+	stages
+	leave func() // closes gone
+	close func() // closes closed; what is queued is still written
+}
+
+// stages are closed as a connection comes to them.
+type stages struct {
 	spoke   chan struct{} // the first line has been written
-	gone    chan struct{} // the host has left: in ended, its owner died, or out broke
+	gone    chan struct{} // the host has left: in ended, whoever feeds it died, or out broke
 	broken  chan struct{} // out cannot be written
 	closed  chan struct{} // close was called
 	flushed chan struct{} // the writer has ended
-	leave   func()        // closes gone
-	close   func()        // closes closed; what is queued is still written
 }
 
 func newConn(said first.Session, in io.Reader, out io.Writer, server func(*conn) *mcp.Server) *conn {
 	c := &conn{
 		said: said, in: jsonline.NewReader(in), out: out, calls: newCalls(), queue: make(chan []byte, queueLength),
-		spoke: make(chan struct{}), gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{}),
+		stages: stages{spoke: make(chan struct{}), gone: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}), flushed: make(chan struct{})},
 	}
 	c.leave = sync.OnceFunc(func() { close(c.gone) })
 	c.close = sync.OnceFunc(func() { close(c.closed) })

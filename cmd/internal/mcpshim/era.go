@@ -19,7 +19,7 @@ import (
 // era is one session of the SDK's server: its transport and its connection. The SDK takes no handshake after a discover
 // on one session, and real hosts do just that when a probe takes too long; so each era of the protocol has its own.
 //
-// The session is made by the first request that is not answered from embedded bytes. Read gives io.EOF only after the
+// The session is made by the first request that is not answered beforehand (first). Read gives io.EOF only after the
 // host's connection is closed, and never at the host's EOF, at which the SDK would drop what is unanswered.
 type era struct {
 	c      *conn

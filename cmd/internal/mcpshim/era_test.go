@@ -64,7 +64,7 @@ func TestM02DiscoverThenInitialize(t *testing.T) {
 	h.silent()
 }
 
-// What is answered from embedded bytes is what the SDK answers.
+// What is answered beforehand is what the SDK answers.
 func TestEmbeddedAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, method, params string
@@ -81,7 +81,7 @@ func TestEmbeddedAnswers(t *testing.T) {
 			answers := make([]jsontext.Value, 2)
 			for i := range answers {
 				h := startShim(t, &fakeDoor{})
-				if i == 1 { // whatever has begun is not answered from embedded bytes
+				if i == 1 { // whatever has begun is answered by the SDK
 					h.say(`{"jsonrpc":"2.0","id":"b","method":"no/such","params":{}}`, `{"jsonrpc":"2.0","id":"b2","method":"no/such","params":{`+said+`}}`)
 					h.hear()
 					h.hear()
@@ -112,7 +112,7 @@ func TestEmbeddedAnswers(t *testing.T) {
 				answers[i] = b
 			}
 			if string(answers[0]) != string(answers[1]) {
-				t.Errorf("embedded %s\n     SDK %s", answers[0], answers[1])
+				t.Errorf("beforehand %s\n       SDK %s", answers[0], answers[1])
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func Run(ctx context.Context, said first.Session, in io.Reader, out io.Writer, d
 	go c.readLines()
 	go c.writeLines()
 	if _, own := in.(*standard); own {
-		go c.watchOwner(said.Version != "")
+		go c.watchFeeder(said.Version != "")
 	}
 	select {
 	case <-ctx.Done():

@@ -31,7 +31,7 @@ func runs() map[string]run {
 	}
 }
 
-// newServer builds the SDK's server over the embedded list. A list that cannot be read is a bug that no session survives;
+// newServer builds the SDK's server over first's list. A list that cannot be read is a bug that no session survives;
 // a test reads it.
 func newServer(s *shim) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: first.Name, Version: first.Version()}, &mcp.ServerOptions{

@@ -23,14 +23,15 @@ func Legacy() []string { return []string{newest, "2025-06-18", "2025-03-26", "20
 // Name is what this server calls itself.
 const Name = "sallyport"
 
-// Version is the release's number, "dev" in a build that has none.
+// Version is the release's number, "dev" in a build that has none: what else would tell is not there before main.
 func Version() string {
 	if stamp.Version != "" {
 		return stamp.Version
 	}
-	return "dev"
+	return stamp.Unreleased
 }
 
+// Instructions are for the model: hosts show them to it.
 const Instructions = `You act through a gateway that holds the credentials and performs the action itself; you get the result, never a secret.
 Start with list_targets. A first call may wait for the operator's approval: a result "pending" names an action; ask action_status for it and do not send the call again.
 After sent_unconfirmed, too, never repeat a call by yourself: it may have taken effect. A refusal says what to do next.`

@@ -9,10 +9,10 @@ import (
 // unasked is how long the first answer is waited for before the host is looked for all the same.
 const unasked = 500 * time.Millisecond
 
-// watchOwner takes the death of the process that feeds standard input for its end. A helper that the host left behind may
+// watchFeeder takes the death of the process that feeds standard input for its end. A helper that the host left behind may
 // hold a copy of the other end, and the input itself then never ends. Nothing is looked for before the host has its first
 // answer, which answered says it has: until then it waits for us.
-func (c *conn) watchOwner(answered bool) {
+func (c *conn) watchFeeder(answered bool) {
 	wait := unasked
 	if answered {
 		wait = 0
