@@ -114,7 +114,7 @@ func (p *pool) expire(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range p.idle[c.key] {
-		if o == c && p.now().Sub(c.since) >= idleReads {
+		if o == c && elapsed(c.since, p.now()) >= idleReads {
 			p.remove(c, i)
 			c.close()
 			return
