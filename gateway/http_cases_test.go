@@ -314,9 +314,7 @@ func TestH30(t *testing.T) {
 	q := call0(c.up.URL+"/x", "POST")
 	q.IdempotencyKey = "k"
 	first := c.a.send("call", q)
-	for len(c.up.paths()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the call", func() bool { return len(c.up.paths()) > 0 })
 	if got := code(c.a.ask("call", q)); got != "in_progress" {
 		t.Errorf("the same key at once: %s", got)
 	}
@@ -409,9 +407,7 @@ func TestH29(t *testing.T) {
 	gate := make(chan struct{})
 	c := newCaseRig(t, func(w http.ResponseWriter, r *http.Request) { <-gate }, "POST UP/**")
 	c.a.send("call", call0(c.up.URL+"/x", "POST"))
-	for len(c.up.paths()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the call", func() bool { return len(c.up.paths()) > 0 })
 	dir, created := snapshot(t, c.dir), c.created
 	close(gate)
 	c.stop()

@@ -209,8 +209,7 @@ func TestOperatorsCallAndLock(t *testing.T) {
 	go func() {
 		shown <- op[api.Action](r, r.opActionShow, api.IDArgs{ID: act.ID})
 	}()
-	for len(h.paths()) < 2 {
-	}
+	until(t, "the question for the job", func() bool { return len(h.paths()) >= 2 })
 	op[api.Status](r, r.opLock, struct{}{})
 	if got := <-shown; got.Job == nil || got.Job.Outcome != "sent_unconfirmed" {
 		t.Errorf("in flight at the lock: %+v", got)

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"sallyport/sshexec/sshtest"
-
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sallyport/sshexec/sshtest"
 )
 
 // canServeSSH says what is missing for an sshd of this user's own.
