@@ -61,13 +61,13 @@ type checker struct {
 
 // life is whether calls may happen at all.
 type life struct {
-	open    bool
-	stopped bool   // until the next gateway_started nothing can open it
-	other   bool   // a backup came in the vault's place, and was not opened yet
-	first   bool   // the log's first gateway_started was read, and nothing since that closes: vault_created may open
-	begun   bool   // somebody began before
-	partial bool   // an operator accepted a log that may lack records: a run may have been opened in those
-	since   uint64 // the record that closed or opened it
+	open     bool
+	stopped  bool   // until the next gateway_started nothing can open it
+	restored bool   // a backup came in the vault's place, and was not opened yet
+	first    bool   // the log's first gateway_started was read, and nothing since that closes: vault_created may open
+	begun    bool   // somebody began before
+	partial  bool   // an operator accepted a log that may lack records: a run may have been opened in those
+	since    uint64 // the record that closed or opened it
 }
 
 func (c *checker) read(e Event) {
@@ -104,7 +104,7 @@ func (c *checker) read(e Event) {
 		}
 	case VaultRestored:
 		c.shut("vault_restored")
-		c.other = true
+		c.restored = true
 		c.begun, c.partial = true, c.partial || e.NewLog
 	case ToolCalled:
 		c.called(e)
@@ -129,7 +129,7 @@ func (c *checker) shut(why string) {
 }
 
 func (c *checker) unlock() {
-	c.open, c.other, c.since = true, false, c.at.Seq
+	c.open, c.restored, c.since = true, false, c.at.Seq
 	c.dropLoose()
 }
 

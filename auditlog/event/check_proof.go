@@ -155,7 +155,7 @@ type passkey struct {
 func (c *checker) passkeyAdded(e PasskeyAdded) {
 	if old, ok := c.keys[string(e.CredentialID)]; ok {
 		same := old.rpID == e.RPID && bytes.Equal(old.spki, e.SPKI)
-		if c.open || !same && !c.other && !c.partial {
+		if c.open || !same && !c.restored && !c.partial {
 			c.breach(passkeyTwice, seqs(c.at.Seq, old.seq), "passkey %s takes the credential id of another", e.Passkey)
 		}
 		return
