@@ -129,8 +129,8 @@ func checkSchema(t *testing.T, where string, s map[string]any) {
 	}
 }
 
-// embeddedTools is first.Tools.
-func embeddedTools(t *testing.T) (list []struct {
+// firstTools is first.Tools.
+func firstTools(t *testing.T) (list []struct {
 	Name   string         `json:"name"`
 	Schema jsontext.Value `json:"inputSchema"`
 	Rest   jsontext.Value `json:",embed"`
@@ -144,7 +144,7 @@ func embeddedTools(t *testing.T) (list []struct {
 
 func schemaOf(t *testing.T, tool string) jsontext.Value {
 	t.Helper()
-	for _, x := range embeddedTools(t) {
+	for _, x := range firstTools(t) {
 		if x.Name == tool {
 			return x.Schema
 		}

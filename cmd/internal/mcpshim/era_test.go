@@ -65,7 +65,7 @@ func TestM02DiscoverThenInitialize(t *testing.T) {
 }
 
 // What is answered beforehand is what the SDK answers.
-func TestEmbeddedAnswers(t *testing.T) {
+func TestFirstAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, method, params string
 		before               []string

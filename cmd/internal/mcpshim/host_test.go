@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"sallyport/cmd/internal/mcpshim/first"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
+
+	"sallyport/cmd/internal/mcpshim/first"
 )
 
 func TestMain(m *testing.M) {

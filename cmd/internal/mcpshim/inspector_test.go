@@ -60,7 +60,7 @@ func TestInspector(t *testing.T) {
 		} `json:"tools"`
 	}
 	out := inspector(t, "--method", "tools/list")
-	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Tools) != len(embeddedTools(t)) {
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Tools) != len(firstTools(t)) {
 		t.Errorf("tools/list: %v: %s", err, out)
 	}
 	var res toolResult
