@@ -11,7 +11,7 @@ var errUnclear = errors.New("whose input it is isn't clear")
 // Feeder finds who writes into our own standard input, by the rule that gives a run its owner: whoever holds the other end,
 // and from a launcher on to the other end of its input. gone is closed when that process has ended, whoever else holds a
 // copy of its end by then; it is nil where nothing can be said: a terminal, a file, a FIFO, a foreign or hidden process,
-// or two that could be it. The caller calls release, after which gone is never closed.
+// one that has ended already, or two that could be it. The caller calls release, after which gone is never closed.
 //
 // It reads no program, so it costs a few reads below /proc.
 func Feeder() (gone <-chan struct{}, release func()) {
@@ -43,6 +43,9 @@ func feeder() (handle, error) {
 			break
 		}
 		if !at.launches() {
+			if at.exited() { // before we looked: the client, or one that merely made the socket pair for somebody
+				break
+			}
 			return at, nil
 		}
 	}

@@ -17,9 +17,11 @@ import (
 )
 
 // feed HOW FILE ARG…: a client. It starts the program on a stdin of its making, and beside it a helper that has a copy of
-// the other end; then it waits to be killed. HOW is pipe or socketpair, and may end in "-thread": its main thread ends.
+// the other end; then it waits to be killed. HOW is pipe or socketpair, and may end in "-thread": its main thread ends; or in
+// "-pass": it passes its end on to the helper, and leaves.
 func feed(args []string) error {
 	how, headless := strings.CutSuffix(args[0], "-thread")
+	how, passes := strings.CutSuffix(how, "-pass")
 	ours, theirs, err := ends(how)
 	if err != nil {
 		return err
@@ -34,6 +36,9 @@ func feed(args []string) error {
 	helper.ExtraFiles = []*os.File{ours}
 	if err := helper.Start(); err != nil {
 		return err
+	}
+	if passes {
+		return nil
 	}
 	if headless {
 		return leaderless()
@@ -112,6 +117,18 @@ func fed([]string) error {
 	return nil
 }
 
+// fedLate is fed by somebody who has ended when it looks.
+func fedLate([]string) error {
+	self, err := openHandle(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if maker, _, err := self.socketMaker(); err == nil {
+		maker.do(func(fd int) error { readable(fd, 60_000); return nil })
+	}
+	return fed(nil)
+}
+
 // feeding starts file in a group of its own, which ends with the test, and returns what is said there.
 func feeding(t *testing.T, file string, args []string, change ...func(*exec.Cmd)) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
@@ -171,6 +188,7 @@ func TestFeederUnclear(t *testing.T) {
 		"a closed stdin": {"/bin/sh", "-c", `exec "$0" role:fed <&-`, exe},
 		"a FIFO":         {"/bin/sh", "-c", `mkfifo "$1" && exec "$0" role:fed <> "$1"`, exe, t.TempDir() + "/fifo"},
 		"a pipeline":     {"/bin/sh", "-c", `sleep 3600 | "$0" role:fed`, exe},
+		"one that left":  {exe, "role:feed", "socketpair-pass", exe, "role:fed-late"},
 		"two candidates": {exe, "role:lend", "pipe", exe, "role:start", exe, "role:fed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,12 +46,13 @@ func roles() map[string]func(args []string) error {
 			x.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			return x.Start()
 		},
-		"load":  load,
-		"serve": serveOne,
-		"feed":  feed,
-		"fed":   fed,
-		"lend":  lend,
-		"idle":  idle,
+		"load":     load,
+		"serve":    serveOne,
+		"feed":     feed,
+		"fed":      fed,
+		"fed-late": fedLate,
+		"lend":     lend,
+		"idle":     idle,
 	}
 }
 
