@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"sallyport/cmd/internal/cli"
+	_ "sallyport/cmd/internal/mcpshim/first/before"
 )
 
 func main() {

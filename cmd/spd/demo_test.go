@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "sp", "demo", demo.AgentCommand:
+		case "sp", "mcp", "demo", demo.AgentCommand:
 			main()
 		}
 	}
@@ -61,6 +61,15 @@ func TestDemoUsage(t *testing.T) {
 	out, err := spd(t, "demo", "--help").CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--stay")) || bytes.Contains(out, []byte(demo.AgentCommand)) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// spd links the agent's shim, whose first answers are given before main; a daemon has none to give.
+func TestNoShim(t *testing.T) {
+	cmd := spd(t, "mcp")
+	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+	if out, _ := cmd.Output(); cmd.ProcessState.ExitCode() != 2 || len(out) > 0 {
+		t.Errorf("exit %d, said %q", cmd.ProcessState.ExitCode(), out)
 	}
 }
 

@@ -12,8 +12,8 @@ var begun struct {
 // what it says next: by then all else is ready.
 const patience = 20
 
-// init serves `sp mcp` before the other packages are initialised, and no other command.
-func init() {
+// Begin serves `sp mcp`, and no other command. Package before calls it.
+func Begin() {
 	if alone() {
 		begun.rest = begun.session.begin(0, 1)
 	}
