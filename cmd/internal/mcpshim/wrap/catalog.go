@@ -166,13 +166,13 @@ func (w *wrapper) announce(st api.ServerState) {
 	w.tellListeners()
 }
 
-// fetchEnded lets the calls go that came before the tools were known.
+// fetchEnded lets the calls go that came before the tools were known. Where they changed meanwhile and are fetched again, no
+// call waits for that as well: a server may say so each time that it is asked.
 func (w *wrapper) fetchEnded(k *child) {
 	w.fetching = false
 	if w.stale {
 		w.stale = false
 		w.fetch(k)
-		return
 	}
 	w.letGo(&w.early)
 }

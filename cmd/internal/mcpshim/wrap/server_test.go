@@ -79,6 +79,10 @@ func serve(role string) int {
 			}
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"s","version":"1"}}}`+"\n", m.ID)
 		case "tools/list":
+			if is("restless") { // its tools change each time that it is asked, and it takes its time
+				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				time.Sleep(2 * debounce)
+			}
 			if is("shy") || is("slow") {
 				for _, err := os.Stat(os.Getenv("GROWN")); err != nil; _, err = os.Stat(os.Getenv("GROWN")) {
 					time.Sleep(time.Millisecond)

@@ -59,6 +59,17 @@ func TestCancelledBeforeTheToolsAreKnown(t *testing.T) {
 	}
 }
 
+// A server whose tools change each time that it lists them keeps no call waiting once a list of them is known.
+func TestCallToARestlessServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "restless")
+	r.say(hello)
+	r.answered("0")
+	r.say(helloed)
+	r.call("5", "echo")
+	r.answered("5")
+}
+
 // A request that is cancelled while the server starts is never made either, and its cancellation is no news to a server.
 func TestCancelledBeforeTheStart(t *testing.T) {
 	t.Parallel()
