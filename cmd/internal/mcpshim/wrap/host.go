@@ -52,7 +52,7 @@ func (w *wrapper) take(m message) {
 	case w.starting || w.kid != nil && !w.kid.greeted:
 		w.hold(m)
 		return
-	case m.id == nil: // notifications and answers: there is nobody whom they would mean
+	case !isRequest(m): // notifications and answers: there is nobody whom they would mean
 		w.note(m)
 		return
 	case w.again: // the last start failed for want of a gateway, or the gateway has gone since

@@ -70,6 +70,25 @@ func TestCallToARestlessServer(t *testing.T) {
 	r.answered("5")
 }
 
+// The host's answer to a server that has ended meanwhile is nobody's: it is not answered, and starts none.
+func TestAnswerToAnEndedServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "")
+	r.greet()
+	r.call("5", "ask")
+	if got := r.hear(); !strings.Contains(got, "roots/list") {
+		t.Fatalf("heard %s", got)
+	}
+	r.call("6", "die")
+	r.hear() // 5 and 6 are answered, in either order
+	r.hear()
+	r.say(`{"jsonrpc":"2.0","id":9007199254740993,"result":{"roots":[]}}`)
+	r.call("7", "echo")
+	if _, before := r.answered("7"); len(before) > 0 {
+		t.Errorf("answered %q", before)
+	}
+}
+
 // A request that is cancelled while the server starts is never made either, and its cancellation is no news to a server.
 func TestCancelledBeforeTheStart(t *testing.T) {
 	t.Parallel()
