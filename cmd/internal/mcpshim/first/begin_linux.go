@@ -12,6 +12,9 @@ var begun struct {
 // what it says next: by then all else is ready.
 const patience = 20
 
+// atOnce is how much is read at a time, and about how much in all, in bytes.
+const atOnce = 64 << 10
+
 // Begin serves `sp mcp`, and no other command. Package before calls it.
 func Begin() {
 	if alone() {
@@ -38,9 +41,9 @@ func alone() bool {
 // written is not answered.
 func (s *Session) begin(in, out int) (rest []byte) {
 	wait := patience
-	for len(rest) < 64<<10 && ready(in, wait) {
-		var b [2048]byte
-		n, err := syscall.Read(in, b[:])
+	b := make([]byte, atOnce) // main's reader takes as much: of a packet, what isn't taken is lost
+	for len(rest) < atOnce && ready(in, wait) {
+		n, err := syscall.Read(in, b)
 		if err != nil || n <= 0 {
 			return rest // main reads the same end, or the same error
 		}

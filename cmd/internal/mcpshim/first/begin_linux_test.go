@@ -69,6 +69,28 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+// Where the host's stream keeps packets apart, no part of one is lost.
+func TestBeginPackets(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ends[0])
+	defer syscall.Close(ends[1])
+	_, out, hear, _ := host(t, "")
+	said := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 20_000) + `"}}` + "\n"
+	if _, err := syscall.Write(ends[0], []byte(said)); err != nil {
+		t.Fatal(err)
+	}
+	var s Session
+	if rest := s.begin(ends[1], out); len(rest) != 0 {
+		t.Errorf("%d bytes left of %d", len(rest), len(said))
+	}
+	if heard := hear(); strings.Count(heard, "\n") != 1 {
+		t.Errorf("heard %q", heard)
+	}
+}
+
 // A host that hears nothing any more: main is to find that out too, by the same line.
 func TestBeginUnheard(t *testing.T) {
 	in, out, _, closeOut := host(t, opening)
