@@ -18,6 +18,7 @@ import (
 type accessAsk struct {
 	tools   []string // that can use the target's credential, sorted
 	missing bool     // there is no such target: nothing can be given
+	taken   bool     // and a login has its name, so that no credential can have it
 	reopens bool     // asked while the run was denied
 	early   bool     // and less than pleaEvery after the last time
 }

@@ -22,7 +22,7 @@ func (p *plan) missing(t *targets) {
 	p.access.missing = true
 	p.authz.Target, p.authz.Confirm = p.target, authz.ConfirmClick
 	p.summary += ", a target that does not exist"
-	if t.known(p.target) {
+	if p.access.taken = t.known(p.target); p.access.taken {
 		p.summary += "; a login of this name does"
 	}
 	p.unbound(authz.TargetUnknown, detail+", or call request_access for it and the operator is asked; never ask anybody for its value")
@@ -30,7 +30,11 @@ func (p *plan) missing(t *targets) {
 
 // adding is how the operator answers such a card.
 func (p *plan) adding() string {
-	return fmt.Sprintf("a yes has nothing to give. Add the target if you want it (`sp secret add %[1]s`, or `sp host add %[1]s` for an SSH host; the console's Credentials and Hosts), which ends this request and gives nothing; or deny it", p.target)
+	how := fmt.Sprintf("`sp secret add %[1]s`, or `sp host add %[1]s` for an SSH host; the console's Credentials and Hosts", p.target)
+	if p.access.taken {
+		how = fmt.Sprintf("as an SSH host: `sp host add %s`, or the console's Hosts; a credential of this name, a login, is there already", p.target)
+	}
+	return "a yes has nothing to give. Add the target if you want it (" + how + "), which ends this request and gives nothing; or deny it"
 }
 
 // absent tells whether s still has no such target.
