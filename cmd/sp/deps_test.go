@@ -95,6 +95,7 @@ func TestBuildsWithoutCgo(t *testing.T) {
 			t.Errorf("before main: %q, %v", out, err)
 		}
 	}
+	endsOnce(t, exe)
 	err = exec.Command(exe, "nonsense").Run()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
 		t.Errorf("a wrong command ends with %v", err)

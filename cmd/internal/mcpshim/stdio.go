@@ -32,8 +32,12 @@ func TakeStdio() (in io.ReadCloser, out io.WriteCloser, err error) {
 
 // Begun returns what was said on the process's own streams before main, and in from where that ended.
 func Begun(in io.ReadCloser) (first.Session, io.ReadCloser) {
-	said, rest := first.Begun()
-	return said, &standard{io.MultiReader(bytes.NewReader(rest), in), in}
+	said, rest, ended := first.Begun()
+	all := []io.Reader{bytes.NewReader(rest), in}
+	if ended { // a terminal's end is not read twice
+		all = all[:1]
+	}
+	return said, &standard{io.MultiReader(all...), in}
 }
 
 // standard is the process's own input, of which the kernel knows who feeds it.

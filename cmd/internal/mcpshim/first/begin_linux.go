@@ -6,6 +6,7 @@ import "syscall"
 var begun struct {
 	session Session
 	rest    []byte // read, and not answered
+	ended   bool   // and nothing follows
 }
 
 // patience is how long the first line is waited for, in milliseconds. A host that says it later is served by main, as is
@@ -18,7 +19,7 @@ const atOnce = 64 << 10
 // Begin serves `sp mcp`, and no other command. Package before calls it.
 func Begin() {
 	if alone() {
-		begun.rest = begun.session.begin(0, 1)
+		begun.rest, begun.ended = begun.session.begin(0, 1)
 	}
 }
 
@@ -37,15 +38,15 @@ func alone() bool {
 	return string(b[after(b[:n], 0):n]) == "mcp\x00"
 }
 
-// begin answers what can be read at once, and returns what it read and did not answer. A line whose answer can't be
-// written is not answered.
-func (s *Session) begin(in, out int) (rest []byte) {
+// begin answers what can be read at once, and returns what it read and did not answer, and whether it read the end: a
+// terminal says that once. A line whose answer can't be written is not answered.
+func (s *Session) begin(in, out int) (rest []byte, ended bool) {
 	wait := patience
 	b := make([]byte, atOnce) // main's reader takes as much: of a packet, what isn't taken is lost
 	for len(rest) < atOnce && ready(in, wait) {
 		n, err := syscall.Read(in, b)
 		if err != nil || n <= 0 {
-			return rest // main reads the same end, or the same error
+			return rest, err == nil // main reads the same error
 		}
 		for rest = append(rest, b[:n]...); ; {
 			end := after(rest, '\n')
@@ -55,13 +56,13 @@ func (s *Session) begin(in, out int) (rest []byte) {
 			then := *s
 			id, result, ok := then.Answer(rest[:end])
 			if !ok || id != nil && !write(out, line(id, result)) {
-				return rest
+				return rest, false
 			}
 			*s, rest = then, rest[end:]
 		}
 		wait = 0
 	}
-	return rest
+	return rest, false
 }
 
 // after is the place behind the first c in b; 0 where there is none.
@@ -110,5 +111,5 @@ func write(fd int, b []byte) bool {
 	return true
 }
 
-// Begun returns what was said before main, and what of the standard input was read and is unanswered.
-func Begun() (Session, []byte) { return begun.session, begun.rest }
+// Begun returns what was said before main, what of the standard input was read and is unanswered, and whether that was its end.
+func Begun() (said Session, rest []byte, ended bool) { return begun.session, begun.rest, begun.ended }

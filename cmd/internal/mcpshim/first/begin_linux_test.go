@@ -58,7 +58,10 @@ func TestBegin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in, out, hear, _ := host(t, c.say)
 			var s Session
-			rest := s.begin(in, out)
+			rest, ended := s.begin(in, out)
+			if ended {
+				t.Error("the host has not ended")
+			}
 			if string(rest) != c.rest || s != c.after {
 				t.Errorf("left %q, session %+v", rest, s)
 			}
@@ -83,7 +86,7 @@ func TestBeginPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s Session
-	if rest := s.begin(ends[1], out); len(rest) != 0 {
+	if rest, _ := s.begin(ends[1], out); len(rest) != 0 {
 		t.Errorf("%d bytes left of %d", len(rest), len(said))
 	}
 	if heard := hear(); strings.Count(heard, "\n") != 1 {
@@ -96,7 +99,7 @@ func TestBeginUnheard(t *testing.T) {
 	in, out, _, closeOut := host(t, opening)
 	closeOut()
 	var s Session
-	if rest := s.begin(in, out); string(rest) != opening || s != (Session{}) {
+	if rest, _ := s.begin(in, out); string(rest) != opening || s != (Session{}) {
 		t.Errorf("left %q, session %+v", rest, s)
 	}
 }
@@ -115,7 +118,7 @@ func TestBeginSlowHost(t *testing.T) {
 	rest := make(chan []byte)
 	go func() {
 		var s Session
-		b := s.begin(in, dup)
+		b, _ := s.begin(in, dup)
 		syscall.Close(dup)
 		rest <- b
 	}()

@@ -6,4 +6,4 @@ package first
 func Begin() {}
 
 // Begun returns what was said before main: nothing here, where nothing shows the arguments before os does.
-func Begun() (Session, []byte) { return Session{}, nil }
+func Begun() (said Session, rest []byte, ended bool) { return Session{}, nil, false }
