@@ -169,6 +169,11 @@ func (w *wrapper) settleNow(r *relay) {
 	case r.end.err == nil && (r.died || r.end.act.Outcome == "sent_unconfirmed"):
 		w.reply(r.m, w.unconfirmed(r, r.end.act.Error))
 	case errors.As(r.end.err, &e):
+		if e.Code == "server_down" && w.down != "" && !w.stop { // nobody will start it here: to wait would be in vain
+			told := *e
+			told.Reason, told.Retry, told.Next = w.down, "connect to this server again, and ask for approval", api.NextAsk
+			e = &told
+		}
 		w.reply(r.m, w.refusal(r.m.id, e))
 	case r.end.err != nil:
 		w.reply(r.m, w.refusal(r.m.id, api.Fail("sent_unconfirmed", r.end.err.Error())))

@@ -150,6 +150,9 @@ func (w *wrapper) awaitEnd(k *child) {
 	w.post(func() { w.exited(k) })
 }
 
+// anew is how a server that stays down comes back.
+const anew = "connect again to start it"
+
 // exited takes the end of a child that nobody asked for.
 func (w *wrapper) exited(k *child) {
 	if k.closing || w.kid != k {
@@ -184,11 +187,11 @@ func (w *wrapper) exited(k *child) {
 		return
 	}
 	go tidy()
-	w.down = "the server has ended (" + how + ") and is not started again"
+	w.down = "the server has ended (" + how + ") and is not started again; " + anew
 	if w.cfg.Reload == "restart" {
-		w.down = "the server has failed: it ended 5 times within 2 minutes, the last time with " + how
-		w.say("sp mcp: %s", w.down)
+		w.down = "the server has failed: it ended 5 times within 2 minutes, the last time with " + how + "; " + anew
 	}
+	w.say("sp mcp: %s", w.down)
 	w.lose(k)
 	w.letAllGo()
 }
