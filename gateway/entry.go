@@ -98,8 +98,8 @@ func httpRules(kind string, h api.HTTPRules) ([]byte, error) {
 		return nil, api.Fail("invalid_request", err.Error())
 	}
 	for _, o := range parsed.Origins() {
-		if privateOrigin(o, h.AllowNetwork) {
-			return nil, api.Fail("invalid_request", "allow: "+o+" is a private address, which every call would be refused; agree to it with --allow-network CIDR")
+		if network := privateOrigin(o, h.AllowNetwork); network != "" {
+			return nil, api.Fail("invalid_request", "allow: "+o+" is a private or loopback address, which every call would be refused; agree to it with --allow-network "+network)
 		}
 	}
 	return rules, nil
@@ -146,12 +146,12 @@ func valued(m vault.Meta, value []byte, passphrase int) (vault.Meta, []byte, err
 	return m, kept, err
 }
 
-// privateOrigin tells an origin written as a private address that none of the networks holds. It spares people a card
-// for what can't succeed; what is dialled is checked where it is dialled.
-func privateOrigin(origin string, networks []string) bool {
+// privateOrigin is the least network of an origin written as a private address that none of the networks holds, else
+// "". It spares people a card for what can't succeed; what is dialled is checked where it is dialled.
+func privateOrigin(origin string, networks []string) string {
 	u, err := url.Parse(origin)
 	if err != nil {
-		return false
+		return ""
 	}
 	host := u.Hostname()
 	if host == "localhost" {
@@ -159,10 +159,13 @@ func privateOrigin(origin string, networks []string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.IsPrivate() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() {
-		return false
+		return ""
 	}
-	return !slices.ContainsFunc(networks, func(n string) bool {
+	if slices.ContainsFunc(networks, func(n string) bool {
 		p, err := netip.ParsePrefix(n)
 		return err == nil && p.Contains(addr)
-	})
+	}) {
+		return ""
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()).String()
 }
