@@ -133,14 +133,14 @@ func (r *run) relatives() []relative {
 	}
 	if r.roster.chief != nil {
 		add(relative{member: member{key: r.owner.key, pid: r.owner.facts.PID}, role: roleClient, launched: command(r.owner.facts),
-			exists: "the client that this run is of"})
+			exists: "it is the client that this run is of"})
 	}
 	for _, e := range r.epochs {
 		if e.state != authz.EpochEnded {
 			x := relative{member: member{key: e.proc.Key(), pid: e.facts.PID}, role: roleShim, epoch: e.id, launched: command(e.facts),
 				exists: "it speaks to the gateway for the run"}
 			if e.inst != nil {
-				x.role, x.exists = roleServer, "the supervised server "+e.inst.server.label
+				x.role, x.exists = roleServer, "it is the supervised server "+e.inst.server.label
 			}
 			add(x)
 		}

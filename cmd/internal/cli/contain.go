@@ -154,7 +154,7 @@ func (a *app) showContained(c api.Contained) error {
 	}
 	last := ""
 	if c.Last != nil {
-		last = strings.Join(actionRow(*c.Last)[:6], " ") + ", started " + stamp(c.Last.StartedAt)
+		last = strings.Join(slices.DeleteFunc(actionRow(*c.Last)[:6], func(s string) bool { return s == "" }), " ") + ", started " + stamp(c.Last.StartedAt)
 	}
 	facts(a.out, "", "last attempted", last, "client gone", stamp(c.Run.ClientUnavailableAt), "client silent", since(c.Run.UnresponsiveSince),
 		"revoked", stamp(c.Run.RevokedAt),

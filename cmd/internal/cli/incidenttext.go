@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -132,7 +133,7 @@ func targetLines(r incident.Record) []string {
 	if t == nil {
 		return nil
 	}
-	out := []string{fmt.Sprintf("%s  %s", t.Target, t.Operation), fmt.Sprintf("%s, action %s, credential %s", t.Tool, t.Action, t.Credential)}
+	out := []string{fmt.Sprintf("%s  %s", t.Target, t.Operation), fmt.Sprintf("%s, action %s, credential %s", t.Tool, t.Action, cmp.Or(t.Credential, "none"))}
 	if r.Account != "" {
 		out[1] += ", account " + r.Account
 	}
@@ -196,7 +197,7 @@ func endLines(r incident.Record) []string {
 
 func authorityLine(x incident.Authority) string {
 	out := fmt.Sprintf("approval %s by operator (%s) at %s: grant %s for %s with %s until %s", x.Approval, x.Operator, moment3(&x.At), x.Grant,
-		strings.Join(x.Tools, ","), strings.Join(x.Scope, ","), x.Until)
+		strings.Join(x.Tools, ","), cmp.Or(strings.Join(x.Scope, ","), "no credential"), x.Until)
 	if x.Ended != "" {
 		out += "; ended: " + x.Ended
 	}

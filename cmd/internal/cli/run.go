@@ -62,7 +62,7 @@ func (a *app) showRun(r api.Run) {
 		"last action", stamp(r.LastActionStartedAt),
 		"revoked", stamp(r.RevokedAt),
 		"calls", strconv.Itoa(r.Calls),
-		"", classWords(r.CallClasses),
+		"", classWords(r),
 	}
 	for _, x := range r.Reparented {
 		pairs = append(pairs, "reparented", fmt.Sprintf("pid %d: its parent %d ended %s, the client lives (parent now %d)", x.ProcessID, x.Parent, stamp(x.At), x.PPID))
@@ -84,10 +84,14 @@ func since(t time.Time) string {
 	return "since " + stamp(t)
 }
 
-// classWords tells the calls apart by the three times above them.
-func classWords(c *api.CallClasses) string {
-	if c == nil {
+// classWords tells the calls apart by the times above them, where there are any.
+func classWords(r api.Run) string {
+	c := r.CallClasses
+	switch {
+	case c == nil, r.ClientUnavailableAt.IsZero() && r.RevokedAt.IsZero():
 		return ""
+	case r.ClientUnavailableAt.IsZero():
+		return fmt.Sprintf("%d before the revocation, %d uncertain, %d after it (and %d refused)", c.Before, c.Uncertain, c.After, c.Refused)
 	}
 	return fmt.Sprintf("%d before the client was lost, %d uncertain, %d after the revocation (and %d refused)", c.Before, c.Uncertain, c.After, c.Refused)
 }
