@@ -224,6 +224,10 @@ func (a *app) card(ctx context.Context, typed string) (api.Approval, error) {
 		ids[i] = c.ID
 	}
 	id, err := resolve(approvalPrefix, typed, ids)
+	var unknown *noSuch
+	if errors.As(err, &unknown) {
+		return api.Approval{}, api.Fail("not_found", "no card of the id "+typed+" waits: it was answered, or its time is over")
+	}
 	if err != nil {
 		return api.Approval{}, err
 	}

@@ -103,6 +103,8 @@ func listingOf(cmd *cobra.Command) string {
 	switch noun := cmd.Parent(); {
 	case cmd.Name() == "approve", cmd.Name() == "deny":
 		return "sp approvals"
+	case cmd.Name() == "incident":
+		return "sp run ls"
 	case noun == nil:
 		return ""
 	case noun.Name() == "epoch":

@@ -223,7 +223,7 @@ func TestNotFound(t *testing.T) {
 	w.operator(nothing)
 	for args, list := range map[string]string{
 		"secret rm x --passphrase-fd 3": "sp secret ls", "host rm x --passphrase-fd 3": "sp host ls", "audit witness rm x --passphrase-fd 3": "sp audit witness ls",
-		"approve x --passphrase-fd 3": "sp approvals", "deny x": "sp approvals", "run show x": "sp run ls", "run revoke x": "sp run ls",
+		"approve x --passphrase-fd 3": "sp approvals", "deny x": "sp approvals", "run show x": "sp run ls", "incident x": "sp run ls", "run revoke x": "sp run ls",
 		"run show " + run1: "sp run ls", "grant revoke x": "sp grant ls", "epoch revoke x": "sp run show RUN",
 		"action show x": "sp action ls", "action resolve x --replay --passphrase-fd 3": "sp action ls",
 	} {
