@@ -25,7 +25,7 @@ var (
 	errNotRegular = errors.New("no regular file")
 	errTooLarge   = fmt.Errorf("larger than %d MiB", fileMax>>20)
 	errChanging   = errors.New("changes while it is read")
-	errTime       = errors.New("time is up")
+	errTime       = errors.New("not read in time")
 )
 
 // stamp tells two contents of files apart without reading them.

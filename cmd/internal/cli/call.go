@@ -29,7 +29,8 @@ func (a *app) call() *cobra.Command {
 		Long: `Make one tool call as an agent, and print the whole action document, or the error
 document, on stdout. Exit 0 for confirmed, accepted, redirect_not_followed and
 pending, else the exit status of the code. TOOL is http_request, ssh_exec, job_start,
-ssh_upload (with --body-file), ssh_download (with --output) or request_access; or list_targets, session_status or action_status, which only look, or action_cancel. A
+ssh_upload (with --body-file), ssh_download (with --output) or request_access; or
+list_targets, session_status or action_status, which only look; or action_cancel. A
 call that still waits for its card is given up when sp ends: --wait is how long the
 operator has. A body over 1 MiB is not in the document: --output writes it to a file.
 
