@@ -79,7 +79,11 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 		t, err := g.timesTold(r.ctx, row.ID)
 		g.complain("read times of run", err)
 		out.ClientUnavailableAt, out.UnresponsiveSince, out.LastActionStartedAt = t.clientUnavailable, t.unresponsive, t.lastAction
-		out.EndedGrants, err = g.endedGrants(r.ctx, out)
+		if out.EndedGrants, err = g.endedGrants(r.ctx, out); err != nil {
+			return nil, err
+		}
+		calls, err := g.callsOf(r.ctx, row.ID)
+		out.Calls = len(calls)
 		return out, err
 	}
 	g.recollect(r.ctx, x)
@@ -91,6 +95,7 @@ func (g *Gateway) opRunShow(r opRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Calls = max(out.Calls, len(calls)) // the run itself knows of this start's alone
 	x.mu.Lock()
 	classes := x.times.classed(calls)
 	classes.Refused = x.roster.refused.count

@@ -49,6 +49,9 @@ func TestTimesOutliveRestart(t *testing.T) {
 					t.Errorf("%s: %v, was %v", what, pair[0], pair[1])
 				}
 			}
+			if got.Calls != want.Calls || got.Calls == 0 {
+				t.Errorf("%d calls, were %d", got.Calls, want.Calls)
+			}
 			if out := op[api.Contained](r, r.opRunContain, api.IDArgs{ID: id}); len(out.Uncertain) != 1 {
 				t.Errorf("uncertain: %+v", out.Uncertain)
 			}
