@@ -87,7 +87,7 @@ func (g *Gateway) opCredentialTest(r opRequest) (any, error) {
 	case c == nil:
 		return nil, api.Fail("not_found", "there is no credential "+escape(a.Name, 64)+"; list them with `sp secret ls`")
 	case c.rules.Spec().Probe == "":
-		return nil, api.Fail("invalid_request", "this credential has no probe; give it one with --probe 'GET /path' when it is added")
+		return nil, api.Fail("invalid_request", "this credential has no probe; give it one with `sp secret rebind NAME --probe 'GET /path'`")
 	}
 	q, m, err := c.rules.Probe()
 	if err != nil {
