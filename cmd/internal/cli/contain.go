@@ -154,6 +154,11 @@ func (a *app) showContained(c api.Contained) error {
 	}
 	last := ""
 	if c.Last != nil {
+		for _, x := range slices.Concat(c.Uncertain, c.Left, c.Remote) { // looked at before the revocation; these are as they ended
+			if x.ID == c.Last.ID {
+				c.Last = &x
+			}
+		}
 		last = strings.Join(slices.DeleteFunc(actionRow(*c.Last)[:6], func(s string) bool { return s == "" }), " ") + ", started " + stamp(c.Last.StartedAt)
 	}
 	facts(a.out, "", "last attempted", last, "client gone", stamp(c.Run.ClientUnavailableAt), "client silent", since(c.Run.UnresponsiveSince),
