@@ -65,6 +65,25 @@ func (c *caseRig) result(res api.Response) (out api.HTTPResult) {
 	return out
 }
 
+// A target is its credential's name: who names one is given no other's rules and no other's secret.
+func TestTargetIsItsCredential(t *testing.T) {
+	c := newCaseRig(t, nil, "GET UP/both/**")
+	c.addBearer("wide", "GET "+c.up.URL+"/**")
+	for _, x := range []struct{ args, want, credential string }{
+		{`{"url":"UP/both/x"}`, "rule_mismatch", ""}, // two allow it
+		{`{"target":"up","path":"/both/x"}`, "confirmed", "up"},
+		{`{"target":"wide","path":"/both/x"}`, "confirmed", "wide"},
+		{`{"target":"up","path":"/else"}`, "rule_mismatch", ""},
+		{`{"target":"up","credential":"wide","path":"/else"}`, "confirmed", "wide"}, // said in so many words
+		{`{"url":"UP/else"}`, "confirmed", "wide"},
+	} {
+		res := c.call(x.args)
+		if code(res) != x.want || x.credential != "" && res.Action.Credential != x.credential {
+			t.Errorf("%s: %s, %+v", x.args, code(res), res.Action)
+		}
+	}
+}
+
 func TestHTTPCasesRefused(t *testing.T) {
 	c := newCaseRig(t, nil, "GET,POST UP/allowed/**", "GET UP/api/v4/projects/{raw}/issues", "GET UP/q?page=1")
 	host := strings.TrimPrefix(c.up.URL, "http://")

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -166,8 +167,9 @@ func (p *plan) bindHTTP(t *targets) {
 	var hit []*httpCredential
 	var m httpexec.Match
 	refused := (*httpexec.RequestError)(nil)
+	only := cmp.Or(p.narrow, p.target) // a target is named after its credential
 	for _, c := range t.at(req.Origin()) {
-		if p.narrow != "" && c.meta.Name != p.narrow {
+		if only != "" && c.meta.Name != only {
 			continue
 		}
 		x, err := c.rules.Match(req)

@@ -74,7 +74,7 @@ const tools = `[
     },
     "target": {
      "type": "string",
-     "description": "Name of an http target of list_targets; needs path."
+     "description": "Name of an http target of list_targets; needs path. Its own credential is used."
     },
     "path": {
      "type": "string",
@@ -108,7 +108,7 @@ const tools = `[
     },
     "credential": {
      "type": "string",
-     "description": "Name of the credential, only where several would match."
+     "description": "Name of the credential, only where a url fits several."
     },
     "idempotencyKey": {
      "type": "string",
