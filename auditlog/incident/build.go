@@ -122,6 +122,13 @@ func (s *story) deeds(r *Record, x *epoch, src *sources) {
 	}
 	if over := len(r.Calls) - maxCalls; over > 0 {
 		r.LeftOut = over
+		r.Calls = slices.DeleteFunc(r.Calls, func(c Call) bool { // a write without a result is looked for, not the reads after it
+			drop := over > 0 && c.Outcome == "confirmed"
+			if drop {
+				over--
+			}
+			return drop
+		})
 		r.Calls = slices.Delete(r.Calls, 0, over)
 	}
 	r.Denied = append(r.Denied, x.denials[max(0, len(x.denials)-maxDenied):]...)

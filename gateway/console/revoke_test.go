@@ -40,6 +40,7 @@ func TestRevokeAndIncidentInBrowser(t *testing.T) {
 				flying <- last
 				return
 			}
+			time.Sleep(5 * time.Millisecond) // the page's lists are of the last hundreds
 		}
 	}()
 	b.Reads("/poll")

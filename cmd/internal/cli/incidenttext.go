@@ -217,7 +217,7 @@ func callLines(r incident.Record) []string {
 		return what + " [record " + seq + "]"
 	})
 	if r.LeftOut > 0 {
-		out = append([]string{fmt.Sprintf("%d earlier ones are not listed", r.LeftOut)}, out...)
+		out = append([]string{fmt.Sprintf("%d of the earlier ones are not listed", r.LeftOut)}, out...)
 	}
 	return out
 }

@@ -27,7 +27,7 @@ export function recordText(r, doc) {
     ['Launchers between client and server', (r.launchers ?? []).map((p) => process(p).filter(Boolean).join(', '))],
     ['Authorised by', (r.authorisedBy ?? []).map(authority)],
     ['Account', r.account],
-    ['Calls', [r.leftOut ? `${r.leftOut} earlier ones are not listed` : '', ...(r.calls ?? []).map(callLine)]],
+    ['Calls', [r.leftOut ? `${r.leftOut} of the earlier ones are not listed` : '', ...(r.calls ?? []).map(callLine)]],
     ['Refused attempts', (r.denied ?? []).map(denial)],
     ['Unresolved', (r.unresolved ?? []).map((o) => [o.action + ': ' + o.why, o.lookUp && 'look it up: ' + o.lookUp, o.resolve && 'then: ' + o.resolve].filter(Boolean).join('; '))],
     ['Rotate', r.rotate, 'live, secondary'],
