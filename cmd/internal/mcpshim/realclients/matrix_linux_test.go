@@ -29,6 +29,7 @@ func TestMatrix(t *testing.T) {
 	n := 0
 	for name, argv := range all {
 		s.target(name, 0)
+		s.target("kill-"+name, 0)
 		s.target("never-"+name, never)
 		s.target("late-"+name, time.Minute)
 		n += 100
@@ -297,6 +298,7 @@ func wait(s *stage, name string, argv []string, n int) {
 // kill: SIGKILL to the client or to the shim, idle or with a call in flight. What was sent is made once and recorded; the
 // shim does not outlive its client.
 func kill(s *stage, name string, argv []string, n int) {
+	credential := "kill-" + name // the other plays' actions are none of this one's
 	for i, victim := range []string{"client", "shim"} {
 		for j, doing := range []string{"nothing", "GET", "POST"} {
 			what := fmt.Sprintf("%s: %s killed doing %s", name, victim, doing)
@@ -306,7 +308,7 @@ func kill(s *stage, name string, argv []string, n int) {
 				return
 			}
 			if doing != "nothing" {
-				d.tell(s.http(doing, name, n, "hold"))
+				d.tell(s.http(doing, credential, n, "hold"))
 				select {
 				case <-s.far.arrived(n):
 				case <-time.After(patience):
@@ -339,14 +341,14 @@ func kill(s *stage, name string, argv []string, n int) {
 			}
 			s.far.release(n)
 			s.until(what+": its end, recorded", func() bool {
-				for _, a := range s.actions(name) {
+				for _, a := range s.actions(credential) {
 					if a.State != api.Done {
 						return false
 					}
 				}
 				return true
 			})
-			if all := s.actions(name); all[0].Outcome != "confirmed" || s.far.count(n) != 1 {
+			if all := s.actions(credential); all[0].Outcome != "confirmed" || s.far.count(n) != 1 {
 				s.t.Errorf("%s: %s, arrived %d times", what, all[0].Outcome, s.far.count(n))
 			}
 		}

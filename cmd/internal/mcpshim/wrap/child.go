@@ -59,7 +59,7 @@ func newStarter() starter {
 	return s
 }
 
-// start executes argv without a shell, in a process group of its own. stderr is drained to errs line by line.
+// start executes argv without a shell, in a process group of its own. stderr is drained to errs.
 func (s starter) start(argv []string, dir string, env []string, errs io.Writer) (*child, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {

@@ -109,9 +109,8 @@ func TestM18NoiseIsDropped(t *testing.T) {
 	if !strings.Contains(r.errs.String(), "4 lines that were no JSON-RPC") {
 		t.Fatalf("not counted: %s", tail(r.errs.String()))
 	}
-	if n := strings.Count(r.errs.String(), strings.Repeat("x", 1000)+"\n"); n != 2000 {
-		t.Fatalf("%d lines of the server's stderr came", n)
-	}
+	// It is copied as it comes: a line of ours may stand within one of the server's, and the last bytes come when they come.
+	r.eventually("all of the server's stderr", func() bool { return strings.Count(r.errs.String(), "x") >= 2000*1000 })
 }
 
 // A refusal is a result with all the gateway said; the server hears nothing of the call.
